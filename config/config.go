@@ -7,7 +7,7 @@ package config
 
 import "embed"
 
-// Files are those objects, by their paths in this directory.
+// Files are those objects, by their paths in this directory: WHOSE/NAME/FILE.
 //
-//go:embed */role.yaml flowcontrol/leases.yaml leader-service/service.yaml
+//go:embed operator/*/role.yaml operator/leader-service/service.yaml people/*/role.yaml cluster/flowcontrol/leases.yaml
 var Files embed.FS

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// alert is a rule of config/prometheus/rules.yaml.
+// alert is a rule of config/monitoring/prometheus/rules.yaml.
 type alert struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -40,7 +40,7 @@ func alerts(t *testing.T) (all []alert) {
 			Rules []alert `json:"rules"`
 		} `json:"groups"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "../config/prometheus/rules.yaml")), &file); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, "../config/monitoring/prometheus/rules.yaml")), &file); err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range file.Groups {
@@ -140,7 +140,7 @@ func TestEveryAlertHasItsParagraphAndEveryParagraphItsAlert(t *testing.T) {
 		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" || a.Labels["severity"] == "" {
 			t.Errorf("%s has no summary, description or severity", a.Alert)
 		}
-		if !strings.Contains(read(t, "../config/prometheus/rules_test.yaml")+read(t, "../config/prometheus/week_test.yaml"), `alertname="`+a.Alert+`"`) {
+		if !strings.Contains(read(t, "../config/monitoring/prometheus/rules_test.yaml")+read(t, "../config/monitoring/prometheus/week_test.yaml"), `alertname="`+a.Alert+`"`) {
 			t.Errorf("no case of the rules' tests has %s fire", a.Alert)
 		}
 	}
@@ -181,11 +181,11 @@ func TestPrometheusTakesTheRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("its week takes seconds")
 	}
-	tests, err := filepath.Glob("../config/prometheus/*_test.yaml")
+	tests, err := filepath.Glob("../config/monitoring/prometheus/*_test.yaml")
 	if err != nil || len(tests) == 0 {
 		t.Fatalf("there are the tests %v: %v", tests, err)
 	}
-	for _, args := range [][]string{{"check", "rules", "../config/prometheus/rules.yaml"}, append([]string{"test", "rules"}, tests...)} {
+	for _, args := range [][]string{{"check", "rules", "../config/monitoring/prometheus/rules.yaml"}, append([]string{"test", "rules"}, tests...)} {
 		promtool(t, args...)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// dashboard is what the tests look at in config/grafana/zonelect.json.
+// dashboard is what the tests look at in config/monitoring/grafana/zonelect.json.
 type dashboard struct {
 	Panels []struct {
 		ID      int                            `json:"id"`
@@ -31,7 +31,7 @@ type dashboard struct {
 
 func zonelectDashboard(t *testing.T) (d dashboard) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(read(t, "../config/grafana/zonelect.json")), &d); err != nil {
+	if err := json.Unmarshal([]byte(read(t, "../config/monitoring/grafana/zonelect.json")), &d); err != nil {
 		t.Fatal(err)
 	}
 	if len(d.Panels) < 10 {
@@ -64,7 +64,7 @@ func TestTheDashboardUsesTheVariablesThatItHas(t *testing.T) {
 		has = append(has, v.Name)
 	}
 	used := regexp.MustCompile(`\$\{?([a-z]+)\b`)
-	for _, u := range used.FindAllStringSubmatch(read(t, "../config/grafana/zonelect.json"), -1) {
+	for _, u := range used.FindAllStringSubmatch(read(t, "../config/monitoring/grafana/zonelect.json"), -1) {
 		if !slices.Contains(has, u[1]) {
 			t.Errorf("there is no variable %s, only %v", u[1], has)
 		}
@@ -216,7 +216,7 @@ func misfits(path string, value any) (all []string) {
 var anyName = regexp.MustCompile(`(renameByName|excludeByName|mappings\[\]\.options)$`)
 
 func TestTheDashboardFitsGrafanasSchema(t *testing.T) {
-	text := read(t, "../config/grafana/zonelect.json")
+	text := read(t, "../config/monitoring/grafana/zonelect.json")
 	found := func(text string) []string {
 		var value any
 		if err := json.Unmarshal([]byte(text), &value); err != nil {

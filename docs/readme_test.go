@@ -156,13 +156,33 @@ func TestADocumentThatNamesAReleaseSaysThatThereIsNone(t *testing.T) {
 
 // TestOnlyWhatIsServedIsProbed: operator.Run serves no probes.
 func TestOnlyWhatIsServedIsProbed(t *testing.T) {
-	for file, want := range map[string]bool{"operator/deployment.yaml": false, "probes/kustomization.yaml": true} {
-		raw, err := os.ReadFile(filepath.Join("..", "config", file))
+	for file, want := range map[string]bool{"base/deployment.yaml": false, "probes/kustomization.yaml": true} {
+		raw, err := os.ReadFile(filepath.Join("..", "config", "operator", file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(string(raw), "livenessProbe"); got != want {
-			t.Errorf("config/%s has a liveness probe: %v, want %v", file, got, want)
+			t.Errorf("config/operator/%s has a liveness probe: %v, want %v", file, got, want)
+		}
+	}
+}
+
+// TestTheIndexOfConfigHasEachDirectoryOnce, and tells to apply only what is a kustomization.
+func TestTheIndexOfConfigHasEachDirectoryOnce(t *testing.T) {
+	index := string(read(t, "../config/README.md"))
+	dirs, _ := filepath.Glob("../config/*/*") // the pattern is well-formed
+	for _, dir := range dirs {
+		dir = strings.TrimPrefix(filepath.ToSlash(dir), "../config/")
+		if n := strings.Count(index, "\n| ["+dir+"]("+dir+") | "); n != 1 {
+			t.Errorf("config/README.md has %d lines for %s", n, dir)
+		}
+	}
+	if rows := strings.Count(index, "\n| ["); rows != len(dirs) || rows == 0 {
+		t.Errorf("config/README.md has %d lines for %d directories", rows, len(dirs))
+	}
+	for _, apply := range regexp.MustCompile("kubectl apply -k ([^`]*)").FindAllStringSubmatch(index, -1) {
+		if _, err := os.Stat(filepath.Join("..", apply[1], "kustomization.yaml")); err != nil {
+			t.Errorf("config/README.md: %s: %v", apply[0], err)
 		}
 	}
 }

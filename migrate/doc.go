@@ -29,5 +29,5 @@
 // Selector, and list on replicasets to clean up. Optional: get on nodes and on leases in
 // kube-node-lease, without which a failed pod counts as one that may lead; get on endpoints,
 // which is required if they hold the election record; create on events. The ClusterRole in
-// config/migrate has all of them.
+// config/people/migrate has all of them.
 package migrate

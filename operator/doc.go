@@ -14,7 +14,7 @@
 //   - Run of package prometheus, a module of its own, is Run with an endpoint for Prometheus.
 //
 // In a pod the zero [Options] are enough, with a Role that allows get, list, create, update
-// and watch on leases, and get on pods, and get on configmaps; config/lease of the
+// and watch on leases, and get on pods, and get on configmaps; config/operator/lease of the
 // repository has that Role. Errors are logged to slog's default logger unless the options or the context have
 // another. [Options.AddFlags], [Options.AddGoFlags] and [Options.FromEnvironment] let users
 // change the options. [GuardConfig] makes a client for the work that writes only while this

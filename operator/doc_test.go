@@ -24,7 +24,7 @@ func prose(t *testing.T, path string) string {
 }
 
 func TestThePackageSaysTheVerbsThatTheRoleHas(t *testing.T) {
-	raw, err := os.ReadFile("../config/lease/role.yaml")
+	raw, err := os.ReadFile("../config/operator/lease/role.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

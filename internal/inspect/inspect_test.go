@@ -296,7 +296,7 @@ func TestAHolderWhoseHeartbeatIsGoneIsSilent(t *testing.T) {
 
 // TestTheToolsAndTheAlertCallTheSameFlapping.
 func TestTheToolsAndTheAlertCallTheSameFlapping(t *testing.T) {
-	rules, err := os.ReadFile("../../config/prometheus/rules.yaml")
+	rules, err := os.ReadFile("../../config/monitoring/prometheus/rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

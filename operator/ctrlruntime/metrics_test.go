@@ -80,7 +80,7 @@ func metricsOf(t *testing.T, name string, o operator.Options) string {
 // TestAManagerShowsWhatTheAlertsAreAbout with nothing but NewManager, and so does the next one of
 // the process.
 func TestAManagerShowsWhatTheAlertsAreAbout(t *testing.T) {
-	rules, err := os.ReadFile("../../config/prometheus/rules.yaml")
+	rules, err := os.ReadFile("../../config/monitoring/prometheus/rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -83,8 +84,12 @@ var legacyKinds = []string{"configmap", "endpoints"}
 
 // granted are the names of what can be printed.
 func granted() []string {
-	dirs, _ := fs.Glob(config.Files, "*") // the pattern is well-formed
-	return dirs
+	names, _ := fs.Glob(config.Files, "*/*") // the pattern is well-formed
+	for i, dir := range names {
+		names[i] = path.Base(dir)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (r *rightsCommand) run(names []string) error {
@@ -114,9 +119,9 @@ func (r *rightsCommand) run(names []string) error {
 	return err
 }
 
-// write writes the objects of config/NAME.
+// write writes the objects of config/*/NAME.
 func (r *rightsCommand) write(to *strings.Builder, name string) error {
-	files, err := fs.Glob(config.Files, name+"/*")
+	files, err := fs.Glob(config.Files, "*/"+name+"/*")
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 				use(w, a)
 				delete(a.rights, "list  configmaps") // who has it is told of a legacy lock that was meant; it shows what all ConfigMaps hold
 				if asked, granted := slices.Sorted(maps.Keys(a.rights)), grantedBy(t, dir); !slices.Equal(asked, granted) {
-					t.Errorf("config/%s grants %q\nthe commands ask %q", dir, granted, asked)
+					t.Errorf("config/people/%s grants %q\nthe commands ask %q", dir, granted, asked)
 				}
 			})
 		})
@@ -139,11 +139,11 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 	})
 }
 
-// grantedBy returns the rights of the roles of a folder in config/, sorted. The first is the one that the
+// grantedBy returns the rights of the roles of a folder in config/people, sorted. The first is the one that the
 // commands name.
 func grantedBy(t *testing.T, dir string) []string {
 	t.Helper()
-	raw, err := os.ReadFile("../../../config/" + dir + "/role.yaml")
+	raw, err := os.ReadFile("../../../config/people/" + dir + "/role.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func grantedBy(t *testing.T, dir string) []string {
 			t.Fatal(err)
 		}
 		if want := "zonelect-" + dir; i == 0 && role.Name != want || !strings.HasPrefix(role.Name, want) {
-			t.Errorf("a role of config/%s is %s", dir, role.Name)
+			t.Errorf("a role of config/people/%s is %s", dir, role.Name)
 		}
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources {

@@ -12,7 +12,7 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 )
 
-// role is a ClusterRole for people: config/NAME has zonelect-NAME. Each has all permissions
+// role is a ClusterRole for people: config/people/NAME has zonelect-NAME. Each has all permissions
 // that its commands need.
 type role string
 
@@ -22,7 +22,7 @@ const (
 	roleShift   role = "shift"
 	roleMigrate role = "migrate"
 
-	// roleTrial is in config/doctor: there is no right to trial writes alone.
+	// roleTrial is in config/people/doctor: there is no right to trial writes alone.
 	roleTrial role = "doctor-trial"
 )
 

@@ -28,7 +28,7 @@ type group struct {
 	kind trial.Kind
 	// peer is the zone whose candidate is client-go's; empty for none.
 	peer string
-	// roles are the directories under config/ whose rights its user has.
+	// roles are the directories under config/operator whose rights its user has.
 	roles []string
 	// args are additional flags of its candidates.
 	args []string

@@ -24,7 +24,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/history"
 )
 
-// configured is the Service that config/leader-service grants.
+// configured is the Service that config/operator/leader-service grants.
 const configured = "my-operator-leader"
 
 // service is the Service that points to the group's leader; empty for none. Nothing is promised
@@ -52,7 +52,7 @@ func (g *group) serviceArgs(address string) []string {
 	return []string{"--leader-service", g.service(), "--pod-ip", address}
 }
 
-// grants are the directories under config/ whose rights the group's user has.
+// grants are the directories under config/operator whose rights the group's user has.
 func (g *group) grants() []string {
 	if g.service() == "" {
 		return g.roles
@@ -78,7 +78,7 @@ func (s *stage) addService(ctx context.Context, g *group) error {
 	return nil
 }
 
-// renamed are rules of config/leader-service for a group's own Service.
+// renamed are rules of config/operator/leader-service for a group's own Service.
 func (g *group) renamed(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	names := map[string]string{configured: g.service(), endpoints(configured): endpoints(g.service())}
 	for i := range rules {

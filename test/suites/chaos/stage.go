@@ -223,7 +223,7 @@ func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Int
 	}
 }
 
-// grant gives a group's user the rights that config/ gives to operators, and
+// grant gives a group's user the rights that config/operator gives to operators, and
 // the right to write the register.
 func (s *stage) grant(ctx context.Context, g *group) error {
 	root, err := testbed.Root()
@@ -231,7 +231,7 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 		return err
 	}
 	for _, name := range g.grants() {
-		rules, err := rulesOf(filepath.Join(root, "config", name, "role.yaml"))
+		rules, err := rulesOf(filepath.Join(root, "config", "operator", name, "role.yaml"))
 		if err != nil {
 			return err
 		}

@@ -150,7 +150,7 @@ func (o *observed) evacuates(t *testing.T, zone string) {
 	t.Logf("ZonelectEvacuationForgotten is pending after %v", time.Since(began).Round(100*time.Millisecond))
 }
 
-// panel is what the test looks at in config/grafana/zonelect.json.
+// panel is what the test looks at in config/monitoring/grafana/zonelect.json.
 type panel struct {
 	Title   string `json:"title"`
 	Targets []struct {
@@ -166,7 +166,7 @@ var variables = strings.NewReplacer("$__rate_interval", "1m", "$__range", "15m",
 // above zero.
 func (o *observed) showsEverything(t *testing.T, since time.Time) {
 	t.Helper()
-	raw, err := os.ReadFile("../../../config/grafana/zonelect.json")
+	raw, err := os.ReadFile("../../../config/monitoring/grafana/zonelect.json")
 	must(t, err)
 	var dashboard struct {
 		Panels []panel `json:"panels"`

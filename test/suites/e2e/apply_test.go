@@ -47,11 +47,11 @@ const (
 	appliedLock      = "my-operator"
 )
 
-// kustomizations builds each one under config/, as kubectl kustomize does. config/name is none of
+// kustomizations builds each one under config/, as kubectl kustomize does. config/operator/name is none of
 // these: it changes what the others make.
 func kustomizations(t *testing.T) map[string]manifests.Objects {
 	t.Helper()
-	files, err := filepath.Glob("../../../config/*/kustomization.yaml")
+	files, err := filepath.Glob("../../../config/*/*/kustomization.yaml")
 	must(t, err)
 	all := map[string]manifests.Objects{}
 	for _, file := range files {
@@ -110,7 +110,7 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 	before := systemFlows(t, b)
 	names := slices.Sorted(maps.Keys(all))
 	slices.SortStableFunc(names, func(a, b string) int {
-		return strings.Compare(fmt.Sprint(a != "operator"), fmt.Sprint(b != "operator"))
+		return strings.Compare(fmt.Sprint(a != "base"), fmt.Sprint(b != "base"))
 	}) // it contains the namespace
 	for _, name := range names {
 		for _, o := range all[name] {
@@ -128,7 +128,7 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 			accountMay(t, client, appliedNamespace, appliedAccount, all[name])
 		}
 	})
-	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, client, all["migration"]) })
+	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, client, all["mode-auto"]) })
 	t.Run("the pods of all bases are restricted", func(t *testing.T) { podsAreRestricted(t, client) })
 	t.Run("renewals have a level of their own", func(t *testing.T) { leasesFlow(t, b, client, before) })
 	t.Run("an operator of another name has its own rights", func(t *testing.T) {
@@ -246,11 +246,11 @@ func podsAreRestricted(t *testing.T, client kubernetes.Interface) {
 		t.Fatalf("the standard is not enforced: %v", err)
 	}
 	found := 0
-	for _, pattern := range []string{"config/*", "examples/*", "examples/*/*"} {
+	for _, pattern := range []string{"config/*/*", "examples/*", "examples/*/*"} {
 		dirs, err := filepath.Glob("../../../" + pattern + "/kustomization.yaml")
 		must(t, err)
 		for _, dir := range dirs {
-			if dir = filepath.Dir(dir); dir == "../../../config/name" {
+			if dir = filepath.Dir(dir); dir == "../../../config/operator/name" {
 				continue
 			}
 			for _, d := range manifests.Pick[appsv1.Deployment](t, manifests.Kustomize(t, dir), "Deployment") {
@@ -261,7 +261,7 @@ func podsAreRestricted(t *testing.T, client kubernetes.Interface) {
 			}
 		}
 	}
-	if found < 7 { // operator, probes, migration, and the examples
+	if found < 7 { // base, probes, mode-auto, and the examples
 		t.Errorf("only %d Deployments were found", found)
 	}
 }
@@ -321,14 +321,14 @@ func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.CopyFS(filepath.Join(root, "config"), os.DirFS("../../../config")))
 	must(t, os.Mkdir(filepath.Join(root, "mine"), 0o700))
-	must(t, os.WriteFile(filepath.Join(root, "mine", "kustomization.yaml"), []byte("namespace: mine\nresources: [../config/operator, ../config/leader-for-life]\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(root, "mine", "kustomization.yaml"), []byte("namespace: mine\nresources: [../config/operator/base, ../config/operator/leader-for-life]\n"), 0o600))
 	must(t, os.Mkdir(filepath.Join(root, "all"), 0o700))
-	said, err := os.ReadFile("../../../config/dead-nodes/kustomization.yaml")
+	said, err := os.ReadFile("../../../config/operator/dead-nodes/kustomization.yaml")
 	must(t, err)
 	_, patch, _ := strings.Cut(string(said), "#   patches:\n")
 	patch, _, _ = strings.Cut(patch, "resources:")
 	patch = "patches:\n" + strings.ReplaceAll(patch, "#   ", "")
-	must(t, os.WriteFile(filepath.Join(root, "all", "kustomization.yaml"), []byte("resources: [../mine, ../config/dead-nodes]\n"+patch), 0o600))
+	must(t, os.WriteFile(filepath.Join(root, "all", "kustomization.yaml"), []byte("resources: [../mine, ../config/operator/dead-nodes]\n"+patch), 0o600))
 	all := manifests.Kustomize(t, filepath.Join(root, "all"))
 	subjects := func(name string, all []rbacv1.Subject) {
 		for _, s := range all {

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// doctor is a person with the rights of config/doctor, and no others.
+// doctor is a person with the rights of config/people/doctor, and no others.
 func (s *shift) doctor(t *testing.T) plugin {
 	t.Helper()
 	grant(t, s.ctx, s.client, "doctor", "doctor")

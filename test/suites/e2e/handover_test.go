@@ -50,10 +50,10 @@ func newShift(t *testing.T, lock string, patient time.Duration) *shift {
 	return s
 }
 
-// grant gives a user the rights that config/ says people need.
+// grant gives a user the rights that config/people says people need.
 func grant(t *testing.T, ctx context.Context, client kubernetes.Interface, name, user string) {
 	t.Helper()
-	raw, err := os.ReadFile("../../../config/" + name + "/role.yaml")
+	raw, err := os.ReadFile("../../../config/people/" + name + "/role.yaml")
 	must(t, err)
 	for text := range strings.SplitSeq(string(raw), "\n---\n") {
 		var role rbacv1.ClusterRole

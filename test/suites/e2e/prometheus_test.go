@@ -57,7 +57,7 @@ func findPrometheus(t *testing.T) (program string) {
 
 func startPrometheus(t *testing.T, ctx context.Context, b *testbed.Testbed, program string) *prometheus {
 	t.Helper()
-	rules, err := filepath.Abs("../../../config/prometheus/rules.yaml")
+	rules, err := filepath.Abs("../../../config/monitoring/prometheus/rules.yaml")
 	must(t, err)
 	dir := t.TempDir()
 	p := &prometheus{file: filepath.Join(dir, "targets.json")}

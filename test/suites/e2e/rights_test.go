@@ -646,7 +646,7 @@ func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 				p.namespace, p.name = "", "" // the packages do not know the names
 				given[p] = true
 				if !documented[p] {
-					t.Errorf("config/%s grants %s, of which %v say nothing", name, p, row.dirs)
+					t.Errorf("config/operator/%s grants %s, of which %v say nothing", name, p, row.dirs)
 				}
 			}
 		}

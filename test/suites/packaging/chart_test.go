@@ -186,7 +186,7 @@ func TestTheDefaultsLeaveEverythingToTheProgram(t *testing.T) {
 
 // TestTheDeploymentIsThatOfConfig, and the disruption budget too.
 func TestTheDeploymentIsThatOfConfig(t *testing.T) {
-	want := manifests.Kustomize(t, filepath.Join(config, "operator"))
+	want := manifests.Kustomize(t, filepath.Join(config, "operator", "base"))
 	got := render(t, chart, values(image, "election.passAs=arguments")...)
 	ours, theirs := one[appsv1.Deployment](t, got, "Deployment"), one[appsv1.Deployment](t, want, "Deployment")
 	a, b := ours.Spec.Template.Spec, theirs.Spec.Template.Spec

@@ -39,7 +39,7 @@ func TestTheDocsShowTheExamplesOverlay(t *testing.T) {
 	}
 }
 
-// TestTheRulesForOLMAreThoseOfConfig: of config/operator.
+// TestTheRulesForOLMAreThoseOfConfig: of config/operator/base.
 func TestTheRulesForOLMAreThoseOfConfig(t *testing.T) {
 	type granted struct {
 		ServiceAccountName string              `json:"serviceAccountName"`
@@ -59,7 +59,7 @@ func TestTheRulesForOLMAreThoseOfConfig(t *testing.T) {
 		} `json:"spec"`
 	}
 	must(t, yaml.UnmarshalStrict([]byte(block(t, "apiVersion: operators.coreos.com/v1alpha1")), &csv))
-	all := manifests.Kustomize(t, filepath.Join(config, "operator"))
+	all := manifests.Kustomize(t, filepath.Join(config, "operator", "base"))
 	var own, cluster []rbacv1.PolicyRule
 	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		own = append(own, role.Rules...)
@@ -104,7 +104,7 @@ func rules(all []rbacv1.PolicyRule) (texts []string) {
 func TestTheNetworkPolicyOfTheDocsIsOneForTheDeployment(t *testing.T) {
 	var policy networkingv1.NetworkPolicy
 	must(t, yaml.UnmarshalStrict([]byte(block(t, "apiVersion: networking.k8s.io/v1")), &policy))
-	all := manifests.Kustomize(t, filepath.Join(config, "operator"))
+	all := manifests.Kustomize(t, filepath.Join(config, "operator", "base"))
 	for _, o := range all {
 		if o.GetKind() == "Deployment" && (policy.Namespace != o.GetNamespace() || text(policy.Spec.PodSelector.MatchLabels) != text(o.GetLabels())) {
 			t.Errorf("the policy is for %s in %s, and the Deployment has %s in %s", text(policy.Spec.PodSelector), policy.Namespace, text(o.GetLabels()), o.GetNamespace())

@@ -45,7 +45,7 @@ spec:
 `,
 }
 
-// TestAKubebuilderProjectGetsWhatAnElectionNeeds: as config/operator has it, by the directory and the
+// TestAKubebuilderProjectGetsWhatAnElectionNeeds: as config/operator/base has it, by the directory and the
 // line that docs/adopt.md names.
 func TestAKubebuilderProjectGetsWhatAnElectionNeeds(t *testing.T) {
 	root := copied(t, map[string]string{"election": "../../../examples/kubebuilder/config/election"})
@@ -60,7 +60,7 @@ func TestAKubebuilderProjectGetsWhatAnElectionNeeds(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700))
 		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
-	all, base := manifests.Kustomize(t, filepath.Join(root, "default")), manifests.Kustomize(t, filepath.Join(config, "operator"))
+	all, base := manifests.Kustomize(t, filepath.Join(root, "default")), manifests.Kustomize(t, filepath.Join(config, "operator", "base"))
 	ours, theirs := one[appsv1.Deployment](t, all, "Deployment"), one[appsv1.Deployment](t, base, "Deployment")
 	a, b := ours.Spec.Template.Spec, theirs.Spec.Template.Spec
 	for i := range a.TopologySpreadConstraints {
@@ -84,7 +84,7 @@ func TestAKubebuilderProjectGetsWhatAnElectionNeeds(t *testing.T) {
 	if len(a.Containers) != 1 || len(a.Containers[0].Args) != 2 {
 		t.Errorf("the containers are %s", text(a.Containers))
 	}
-	want := append(granted(t, manifests.Kustomize(t, filepath.Join(config, "proof"))), granted(t, manifests.Kustomize(t, filepath.Join(config, "zone")))...)
+	want := append(granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "proof"))), granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "zone")))...)
 	if got := granted(t, all); !slices.Equal(rules(got), rules(want)) {
 		t.Errorf("it grants %s, want %s", text(got), text(want))
 	}

@@ -25,13 +25,13 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// renamed builds bases of config under another name, in another namespace.
+// renamed builds bases of config/operator under another name, in another namespace.
 func renamed(t *testing.T, name, namespace string, bases ...string) manifests.Objects {
 	t.Helper()
 	root := copied(t, map[string]string{"config": config})
-	overlay := "namespace: \"" + namespace + "\"\ntransformers: [../config/name]\nresources:\n"
+	overlay := "namespace: \"" + namespace + "\"\ntransformers: [../config/operator/name]\nresources:\n"
 	for _, base := range bases {
-		overlay += "- ../config/" + base + "\n"
+		overlay += "- ../config/operator/" + base + "\n"
 	}
 	overlay += `
 configMapGenerator:
@@ -48,7 +48,7 @@ images:
 }
 
 // allBases are those that can be applied together, which is all that have names of an operator.
-var allBases = []string{"migration", "annotation", "heartbeat", "leader-service"}
+var allBases = []string{"mode-auto", "annotation", "heartbeat", "leader-service"}
 
 // TestANameReplacesMyOperatorEverywhere: as one parameter, in each base.
 func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
@@ -71,7 +71,7 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 		}
 	}
 	bindingsAreOf(t, all, "billing-v2", "invoices")
-	before := manifests.Kustomize(t, filepath.Join(config, "migration"))
+	before := manifests.Kustomize(t, filepath.Join(config, "operator", "mode-auto"))
 	if want := len(before) + 7; len(all) != want { // a Role and a binding of each of three bases, and a Service
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
@@ -104,13 +104,13 @@ func TestOperatorsOfOtherNamesShareNoObject(t *testing.T) {
 	}
 }
 
-// TestEveryBaseIsRenamed: a new one must come to config/name, and to these tests.
+// TestEveryBaseIsRenamed: a new one must come to config/operator/name, and to these tests.
 func TestEveryBaseIsRenamed(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(config, "*", "kustomization.yaml"))
+	files, err := filepath.Glob(filepath.Join(config, "*", "*", "kustomization.yaml"))
 	must(t, err)
 	have := map[string]bool{}
 	for _, base := range allBases {
-		for _, o := range manifests.Kustomize(t, filepath.Join(config, base)) {
+		for _, o := range manifests.Kustomize(t, filepath.Join(config, "operator", base)) {
 			have[o.GetKind()+" "+o.GetName()] = true
 		}
 	}
@@ -123,7 +123,7 @@ func TestEveryBaseIsRenamed(t *testing.T) {
 			raw, err := o.MarshalJSON()
 			must(t, err)
 			if id := o.GetKind() + " " + o.GetName(); !have[id] && strings.Contains(string(raw), "my-operator") {
-				t.Errorf("config/%s has %s, which none of %q has", base, id, allBases)
+				t.Errorf("config/operator/%s has %s, which none of %q has", base, id, allBases)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestEveryBaseIsRenamed(t *testing.T) {
 // TestTheExamplesOverlayIsConfigUnderItsName: examples/another-name is what people copy.
 func TestTheExamplesOverlayIsConfigUnderItsName(t *testing.T) {
 	all := manifests.Kustomize(t, "../../../examples/another-name")
-	if want := len(manifests.Kustomize(t, filepath.Join(config, "operator"))); len(all) != want {
+	if want := len(manifests.Kustomize(t, filepath.Join(config, "operator", "base"))); len(all) != want {
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
 	for _, o := range all {
@@ -175,7 +175,7 @@ func TestThePluginPrintsWhatConfigNameMakes(t *testing.T) {
 			must(t, err)
 		}
 		if o := want[got.GetKind()+" "+got.GetName()]; o == nil || text(o.Object) != text(got.Object) {
-			t.Errorf("the plugin prints %s\nconfig/name makes %s", text(got.Object), text(o))
+			t.Errorf("the plugin prints %s\nconfig/operator/name makes %s", text(got.Object), text(o))
 		}
 	}
 	if want := 2*len(bases) + 1; n != want { // and a Service
@@ -183,9 +183,9 @@ func TestThePluginPrintsWhatConfigNameMakes(t *testing.T) {
 	}
 }
 
-// TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone: the example has the rights of config/migration,
+// TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone: the example has the rights of config/operator/mode-auto,
 // and no Deployment that a cluster would refuse or run beside the own one. Its patch has what
-// config/migration adds to a pod.
+// config/operator/mode-auto adds to a pod.
 func TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone(t *testing.T) {
 	all := manifests.Kustomize(t, "../../../examples/own-deployment")
 	for _, o := range all {
@@ -194,7 +194,7 @@ func TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone(t *testing.T) {
 		}
 	}
 	bindingsAreOf(t, all, "memcached-operator-controller-manager", "memcached-operator-system")
-	whole := manifests.Kustomize(t, filepath.Join(config, "migration"))
+	whole := manifests.Kustomize(t, filepath.Join(config, "operator", "mode-auto"))
 	if want := len(whole) - 4; len(all) != want { // a Namespace, a ServiceAccount, a Deployment and its PodDisruptionBudget
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}

@@ -89,7 +89,7 @@ func TestTheChartGrantsWhatConfigGrants(t *testing.T) {
 		var want []string
 		for _, base := range bases {
 			name, legacy, _ := strings.Cut(base, " of ")
-			rules := grants(t, manifests.Kustomize(t, filepath.Join(config, name)))
+			rules := grants(t, manifests.Kustomize(t, filepath.Join(config, "operator", name)))
 			for _, r := range rules {
 				if legacy != "" {
 					r = endpoints.Replace(r)
@@ -149,7 +149,7 @@ func TestALockElsewhereIsGrantedThere(t *testing.T) {
 }
 
 func TestTheFlowSchemaIsThatOfConfig(t *testing.T) {
-	got, want := render(t, chart, values(image, "flowControl.create=true")...), manifests.Kustomize(t, filepath.Join(config, "flowcontrol"))
+	got, want := render(t, chart, values(image, "flowControl.create=true")...), manifests.Kustomize(t, filepath.Join(config, "cluster", "flowcontrol"))
 	a, b := one[flowcontrolv1.FlowSchema](t, got, "FlowSchema"), one[flowcontrolv1.FlowSchema](t, want, "FlowSchema")
 	if a.Name != b.Name || text(a.Spec) != text(b.Spec) {
 		t.Errorf("the chart has\n%s %s\nand config\n%s %s", a.Name, text(a.Spec), b.Name, text(b.Spec))

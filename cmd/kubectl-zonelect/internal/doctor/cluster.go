@@ -231,7 +231,7 @@ func (c Cluster) usedUp(quota, kind string, hard resource.Quantity) Finding {
 		do("raise it: %s; each lock and each candidate needs a Lease", kubectl(c.Namespace, "edit resourcequota %s", named(quota, "QUOTA")))
 }
 
-// FlowSchema is the one that config/flowcontrol makes, and flowcontrol the command that does.
+// FlowSchema is the one that config/cluster/flowcontrol makes, and flowcontrol the command that does.
 const (
 	FlowSchema  = "operator-leases"
 	flowcontrol = "'kubectl zonelect rights flowcontrol | kubectl apply -f -'"

@@ -178,7 +178,7 @@ func (l Lock) plan() string { return l.kubectl("zonelect migrate plan %s", named
 
 func (l Lock) handover() string { return l.kubectl("zonelect handover %s", named(l.Name, "LOCK")) }
 
-// grant is the command that gives the candidates' service account the rights of some config/NAME.
+// grant is the command that gives the candidates' service account the rights of some config/operator/NAME.
 func (l Lock) grant(names string) string {
 	account := "SERVICE_ACCOUNT"
 	if all := l.accounts(); len(all) == 1 {
