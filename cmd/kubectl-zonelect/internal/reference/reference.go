@@ -6,18 +6,42 @@
 package reference
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/command"
 )
 
-// Markdown writes a page for each command into a directory.
+// Markdown writes a page for each command into a directory, except for those of completion, which
+// install.md explains. The page of the root alone has the flags of all commands.
 func Markdown(dir string) error {
-	return doc.GenMarkdownTree(documented(), dir)
+	root := withoutCompletion()
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	if err := doc.GenMarkdownTree(root, dir); err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := doc.GenMarkdown(withoutCompletion(), &page); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "kubectl_zonelect.md"), page.Bytes(), 0o644)
+}
+
+func withoutCompletion() *cobra.Command {
+	root := documented()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			root.RemoveCommand(c)
+		}
+	}
+	return root
 }
 
 // Man writes a man page for each command into a directory, in section 1.

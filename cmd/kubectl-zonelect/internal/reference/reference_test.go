@@ -66,6 +66,18 @@ func TestDocsCliSaysWhatTheCommandsSay(t *testing.T) {
 	}
 }
 
+// TestDocsCliRepeatsNoFlagsAndHasNoCompletion: each flag of all commands is on the root's page alone.
+func TestDocsCliRepeatsNoFlagsAndHasNoCompletion(t *testing.T) {
+	for name, text := range read(t, pages) {
+		if root := name == "kubectl_zonelect.md"; strings.Contains(text, "--kubeconfig string") != root {
+			t.Errorf("%s has the flags of all commands: %v", name, !root)
+		}
+		if strings.Contains(name+text, "zonelect_completion") {
+			t.Errorf("%s is about completion, or links to it", name)
+		}
+	}
+}
+
 func TestEveryCommandHasAPageThatIsTheSameOnAllMachines(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
