@@ -122,7 +122,7 @@ func TestRenewalsAndReleasesKeepTheHistory(t *testing.T) {
 		a := s.start("a")
 		term, _ := a.Leads()
 		time.Sleep(interval)
-		s.write(func(r *locks.Record) { r.History = "- x\n" + r.History })
+		s.write(func(r *locks.Record) { r.History = `[{"holder":"x"},` + r.History[1:] })
 		kept := func(when string) { s.wantTerms(when, "x ", "a absent") }
 		time.Sleep(2 * interval)
 		kept("after renewals")
@@ -271,7 +271,7 @@ func TestHowLongNobodyLedIsSaidOnlyByWhoSawIt(t *testing.T) {
 // TestGarbageInTheHistoryCostsNoAcquisition, and no renewal.
 func TestGarbageInTheHistoryCostsNoAcquisition(t *testing.T) {
 	for what, text := range map[string]string{
-		"no term": "\x00garbage", "too long": strings.Repeat("- x\n", 2000), "half a line": "2026-11-", "a huge term": "- " + strings.Repeat("x", 4000),
+		"no JSON": "\x00garbage", "too long": "[" + strings.Repeat(`{"holder":"x"},`, 2000) + "{}]", "half of it": `[{"holder":"x"},{"hol`, "a huge term": `[{"holder":"` + strings.Repeat("x", 4000) + `"}]`,
 	} {
 		t.Run(what, func(t *testing.T) {
 			scenario(t, func(s *stage) {

@@ -4,23 +4,22 @@
 package locks
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 )
 
-// History is the text form of the last terms of a lock: a line for each term, the newest last,
-// such as
+// History holds the last terms of a lock as JSON: an array with an object for each term, the newest
+// last, such as
 //
-//	2026-11-23T12:00:00.000Z op-a_1f za 4711 expired 15020
+//	[{"acquired":"2026-11-23T12:00:00Z","cause":"expired","holder":"op-a_1f","nobodyLedMs":15020,"token":4711,"zone":"za"}]
 //
-// with the time of the acquisition, the holder, its zone, the token, the cause, and for how many
-// milliseconds nobody had led. What is not known is "-". A later version may add fields at the
-// end. Each acquisition adds a line; nothing else changes a History.
+// What is not known is absent. A later version may add fields. Each acquisition adds a term; nothing
+// else changes a History. It is text, so that a [Record] can be compared.
 type History string
 
 // MaxHistory is the longest History in bytes. A longer one counts as garbage.
@@ -40,8 +39,8 @@ const (
 	mostCause  = 32
 )
 
-// TermNote is what a History says of one term. In its texts, other characters stand for those
-// that a line cannot hold, and what is too long is cut.
+// TermNote is what a History says of one term. In its texts, an underscore stands for each space and
+// for what cannot be printed, and what is too long is cut.
 type TermNote struct {
 	// Acquired is when the holder took the lock, by its wall clock, to the millisecond. It is
 	// zero if that is not known.
@@ -59,165 +58,130 @@ type TermNote struct {
 	NobodyLed *time.Duration
 }
 
+// wireTerm is the JSON of a TermNote. Its fields are in the order of their names, as in a map's JSON.
+type wireTerm struct {
+	Acquired    time.Time `json:"acquired,omitzero"`
+	Cause       string    `json:"cause,omitempty"`
+	Holder      string    `json:"holder"`
+	NobodyLedMs *uint64   `json:"nobodyLedMs,omitempty"`
+	Token       uint64    `json:"token,omitempty"`
+	Zone        string    `json:"zone,omitempty"`
+}
+
 // FormatHistory is the inverse of [History.Parse]. It drops the oldest terms until the rest
 // fits.
-func FormatHistory(all []TermNote) History {
-	var lines []string
+func FormatHistory(all []TermNote) (h History) {
 	for _, n := range all {
-		lines = n.appendTo(lines)
+		h = h.With(n)
 	}
-	return joined(lines)
+	return h
 }
 
 // With returns the history with another term, without the oldest that do not fit any more. The
-// lines of the other terms stay as they are, whatever a later version added to them. All else is
-// dropped.
+// other terms keep the fields that a later version gave them. What is no term is dropped.
 func (h History) With(n TermNote) History {
-	lines, last, known := h.cutLast()
-	if known {
-		lines = append(lines, last.line)
-	}
-	return joined(n.appendTo(lines))
+	_, terms, _ := h.decode()
+	return encoded(n.appendTo(terms))
+}
+
+// WithoutLast returns the history without its last term.
+func (h History) WithoutLast() History {
+	_, terms, _ := h.decode()
+	return encoded(terms[:max(0, len(terms)-1)])
 }
 
 // Last returns the last term, and false if there is none.
 func (h History) Last() (TermNote, bool) {
-	_, last, known := h.cutLast()
-	return last.TermNote, known
+	all, _, _ := h.decode()
+	if len(all) == 0 {
+		return TermNote{}, false
+	}
+	return all[len(all)-1], true
 }
 
-// Parse returns the terms, the oldest first. It leaves out lines that make no sense, and terms
-// beyond the last MostTerms, and says so in the error. It believes the order of the lines.
+// Parse returns the terms, the oldest first. It leaves out what makes no sense, and terms
+// beyond the last MostTerms, and says so in the error. It believes the order of the terms.
 func (h History) Parse() ([]TermNote, error) {
-	if len(h) > MaxHistory {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are read", len(h), MaxHistory)
-	}
-	var all []TermNote
-	var errs []error
-	for line := range strings.SplitSeq(string(h), "\n") {
-		n, err := parseTerm(line)
-		switch {
-		case err == nil:
-			all = append(all, n)
-		case strings.TrimSpace(line) != "":
-			errs = append(errs, fmt.Errorf("%.40q is not a term: %w", line, err))
-		}
-	}
+	all, _, err := h.decode()
 	if more := len(all) - MostTerms; more > 0 {
-		errs = append(errs, fmt.Errorf("it has %d terms, at most %d are read", len(all), MostTerms))
+		err = errors.Join(err, fmt.Errorf("it has %d terms, at most %d are read", len(all), MostTerms))
 		all = all[more:]
 	}
-	return all, errors.Join(errs...)
+	return all, err
 }
 
-// notedTerm is a term, and the line that notes it.
-type notedTerm struct {
-	TermNote
-	line string
-}
-
-// withToken returns the line with a token, and otherwise as it is.
-func (t notedTerm) withToken(n uint64) string {
-	fields := strings.Fields(t.line)
-	for len(fields) <= 3 {
-		fields = append(fields, unknown)
+// decode returns the terms and the JSON of each. The error says what else the history has.
+func (h History) decode() (all []TermNote, terms []json.RawMessage, err error) {
+	switch {
+	case len(h) > MaxHistory:
+		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are read", len(h), MaxHistory)
+	case strings.TrimSpace(string(h)) == "":
+		return nil, nil, nil
 	}
-	fields[3] = strconv.FormatUint(n, 10)
-	return strings.Join(fields, " ")
-}
-
-// cutLast returns the last term, and the lines of those before it.
-func (h History) cutLast() (before []string, last notedTerm, known bool) {
-	if len(h) > MaxHistory {
-		return nil, notedTerm{}, false
+	if json.Unmarshal([]byte(h), &terms) != nil || terms == nil {
+		return nil, nil, fmt.Errorf("%.40q is no JSON array", h)
 	}
-	before = make([]string, 0, MostTerms+2)
-	for line := range strings.SplitSeq(string(h), "\n") {
-		n, err := parseTerm(line)
-		if err != nil {
-			continue
+	all, kept := make([]TermNote, 0, min(len(terms), MostTerms)), terms[:0]
+	var errs []error
+	for _, raw := range terms {
+		if n := parseTerm(raw); n.Holder != "" {
+			all, kept = append(all, n), append(kept, raw)
+		} else {
+			errs = append(errs, fmt.Errorf("%s is not a term", word(string(raw), 40)))
 		}
-		if known {
-			before = append(before, last.line)
+	}
+	return all, kept, errors.Join(errs...)
+}
+
+// encoded returns the last terms that a History can hold.
+func encoded(terms []json.RawMessage) History {
+	for terms = terms[max(0, len(terms)-MostTerms):]; len(terms) > 0; terms = terms[1:] {
+		if text, err := json.Marshal(terms); err == nil && len(text) <= MaxHistory {
+			return History(text)
 		}
-		last, known = notedTerm{n, strings.TrimSpace(line)}, true
 	}
-	return before, last, known
+	return ""
 }
 
-// joined returns the last lines that a History can hold.
-func joined(lines []string) History {
-	first, size := len(lines), -1
-	for first > 0 && len(lines)-first < MostTerms && size+1+len(lines[first-1]) <= MaxHistory {
-		first--
-		size += 1 + len(lines[first])
-	}
-	return History(strings.Join(lines[first:], "\n"))
-}
-
-// wireTime is the form of times in a History.
-const wireTime = "2006-01-02T15:04:05.000Z"
-
-// unknown stands in a line for what is not known.
-const unknown = "-"
-
-// appendTo adds the note's line to others, unless it has no holder.
-func (n TermNote) appendTo(lines []string) []string {
+// appendTo adds the note's JSON to that of others, unless it has no holder.
+func (n TermNote) appendTo(terms []json.RawMessage) []json.RawMessage {
 	n = n.bounded()
-	if n.Holder == "" {
-		return lines
-	}
-	fields := [...]string{unknown, n.Holder, n.Zone, unknown, n.Cause, unknown}
-	if !n.Acquired.IsZero() {
-		fields[0] = n.Acquired.Format(wireTime)
-	}
-	if n.Token != 0 {
-		fields[3] = strconv.FormatUint(n.Token, 10)
-	}
+	w := wireTerm{Acquired: n.Acquired, Cause: n.Cause, Holder: n.Holder, Token: n.Token, Zone: n.Zone}
 	if n.NobodyLed != nil {
-		fields[5] = strconv.FormatInt(n.NobodyLed.Milliseconds(), 10)
+		milliseconds := uint64(n.NobodyLed.Milliseconds())
+		w.NobodyLedMs = &milliseconds
 	}
-	for i := range fields {
-		if fields[i] == "" {
-			fields[i] = unknown
-		}
+	raw, err := json.Marshal(w)
+	if err != nil || n.Holder == "" {
+		return terms
 	}
-	return append(lines, strings.Join(fields[:], " "))
+	return append(terms, raw)
 }
 
-// parseTerm reverses appendTo. What a line lacks at its end is not known.
-func parseTerm(line string) (n TermNote, err error) {
-	var fields [6]string
-	i := 0
-	for field := range strings.FieldsSeq(line) {
-		if i == len(fields) {
-			break // of a later version
-		}
-		if fields[i] = field; field == unknown {
-			fields[i] = ""
-		}
-		i++
+// parseTerm reverses appendTo. What is no term has no holder.
+func parseTerm(raw json.RawMessage) TermNote {
+	var w wireTerm
+	if json.Unmarshal(raw, &w) != nil {
+		return TermNote{}
 	}
-	if n.Holder = fields[1]; n.Holder == "" {
-		return TermNote{}, errors.New("it has no holder")
-	}
-	if fields[0] != "" {
-		n.Acquired, err = time.Parse(time.RFC3339, fields[0])
-	}
-	if fields[3] != "" && err == nil {
-		n.Token, err = strconv.ParseUint(fields[3], 10, 64)
-	}
-	if fields[5] != "" && err == nil {
-		var milliseconds uint64
-		milliseconds, err = strconv.ParseUint(fields[5], 10, 64)
-		nobodyLed := time.Duration(min(milliseconds, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+	n := TermNote{Acquired: w.Acquired, Holder: w.Holder, Zone: w.Zone, Token: w.Token, Cause: w.Cause}
+	if w.NobodyLedMs != nil {
+		nobodyLed := time.Duration(min(*w.NobodyLedMs, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
 		n.NobodyLed = &nobodyLed
 	}
-	if err != nil {
-		return TermNote{}, err
+	return n.bounded()
+}
+
+// withToken returns the JSON of a term with a token, and otherwise as it is.
+func withToken(term json.RawMessage, token uint64) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(term, &fields) == nil {
+		fields["token"], _ = json.Marshal(token) // a number is always JSON
+		if with, err := json.Marshal(fields); err == nil {
+			return with
+		}
 	}
-	n.Zone, n.Cause = fields[2], fields[4]
-	return n.bounded(), nil
+	return term
 }
 
 // bounded returns the note as a History can hold it.
@@ -231,14 +195,8 @@ func (n TermNote) bounded() TermNote {
 	return n
 }
 
-// word returns a text as one word of no more than most bytes.
+// word returns a text as one word of no more than most bytes, which a terminal prints.
 func word(s string, most int) string {
-	switch {
-	case s == unknown:
-		return "_"
-	case len(s) <= most && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0:
-		return s // as most are
-	}
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
 			return '_'
@@ -265,22 +223,20 @@ func toMillisecond(t time.Time) time.Time {
 // its holder if that is not in the history. Such a holder is of another program, or of a version
 // of zonelect that wrote no history.
 func (r Record) Noted() History {
-	lines, last, known := r.History.cutLast()
-	d := r.Details
-	if known {
-		if last.Token == 0 && d.Token != 0 && d.Holder != "" && last.Holder == word(d.Holder, mostHolder) {
-			last.line = last.withToken(d.Token)
-		}
-		lines = append(lines, last.line)
+	all, terms, _ := r.History.decode()
+	d, i := r.Details, len(all)-1
+	known := i >= 0
+	if known && all[i].Token == 0 && d.Token != 0 && d.Holder != "" && all[i].Holder == word(d.Holder, mostHolder) {
+		terms[i] = withToken(terms[i], d.Token)
 	}
-	if r.Holder != "" && (!known || !r.isOf(last.TermNote)) {
+	if r.Holder != "" && (!known || !r.isOf(all[i])) {
 		now := TermNote{Acquired: r.AcquireTime, Holder: r.Holder, Cause: CauseOtherProgram}
 		if d.Holder == r.Holder {
 			now.Zone, now.Token, now.Cause = d.Zone, d.Token, ""
 		}
-		lines = now.appendTo(lines)
+		terms = now.appendTo(terms)
 	}
-	return joined(lines)
+	return encoded(terms)
 }
 
 // isOf reports whether a record with a holder is of a term.

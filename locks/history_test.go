@@ -40,10 +40,10 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 	zero := time.Duration(0)
 	for text, want := range map[locks.History][]locks.TermNote{
 		"": nil,
-		"2026-11-23T12:00:00.000Z a za 7 died 2100": {
+		`[{"acquired":"2026-11-23T12:00:00Z","cause":"died","holder":"a","nobodyLedMs":2100,"token":7,"zone":"za"}]`: {
 			{Acquired: noon, Holder: "a", Zone: "za", Token: 7, Cause: "died", NobodyLed: lasting(2100 * time.Millisecond)},
 		},
-		"- a - - - -\n- b - - released 0": {{Holder: "a"}, {Holder: "b", Cause: "released", NobodyLed: &zero}},
+		`[{"holder":"a"},{"cause":"released","holder":"b","nobodyLedMs":0}]`: {{Holder: "a"}, {Holder: "b", Cause: "released", NobodyLed: &zero}},
 	} {
 		if got := parsed(t, text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is read as %+v, want %+v", text, got, want)
@@ -56,7 +56,7 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 
 // TestATextInAHistoryIsAWord, whatever a holder calls itself.
 func TestATextInAHistoryIsAWord(t *testing.T) {
-	for text, want := range map[string]string{"a b\nc\x00\u00a0d": "a_b_c__d", "-": "_", "\u00e4-1_x": "\u00e4-1_x", "\x1b[2J": "_[2J"} {
+	for text, want := range map[string]string{"a b\nc\x00\u00a0d": "a_b_c__d", `"}],[{`: `"}],[{`, "<&>": "<&>", "\u00e4-1_x": "\u00e4-1_x", "\x1b[2J": "_[2J"} {
 		h := locks.History("").With(locks.TermNote{Holder: text, Zone: text})
 		if all := parsed(t, h); len(all) != 1 || all[0].Holder != want || all[0].Zone != want {
 			t.Errorf("%q is noted as %+v", text, all)
@@ -107,35 +107,40 @@ func TestAHistoryNeverHasMoreBytesThanItMay(t *testing.T) {
 
 // TestWhateverIsInAHistoryATermIsAdded: garbage costs no acquisition, and at most what was there.
 func TestWhateverIsInAHistoryATermIsAdded(t *testing.T) {
-	valid := string(locks.FormatHistory([]locks.TermNote{note(0)}))
 	var many []string
 	for i := range 40 {
-		many = append(many, string(locks.FormatHistory([]locks.TermNote{note(i)})))
+		many = append(many, strings.Trim(string(locks.FormatHistory([]locks.TermNote{note(i)})), "[]"))
 	}
+	valid := many[0]
+	of := func(terms ...string) string { return "[" + strings.Join(terms, ",") + "]" }
 	for what, tc := range map[string]struct {
 		text string
 		kept int // terms
 	}{
 		"nothing":                      {"", 0},
 		"a word":                       {"garbage", 0},
-		"words":                        {"some garbage of somebody", 0},
-		"JSON":                         {`{"holder": "a", "time": 5}`, 0},
-		"half a line":                  {valid + "\n" + valid[:20], 1},
-		"no line at first":             {"garbage\n" + valid, 1},
-		"empty lines":                  {"\n\n" + valid + "\n\n", 1},
-		"line ends of another system":  {valid + "\r\n", 1},
-		"more spaces":                  {"  " + strings.ReplaceAll(valid, " ", "   "), 1},
-		"a line without a holder":      {"2026-11-23T12:00:00Z\n2026-11-23T12:00:00Z -\n" + valid, 1},
-		"a time that there is not":     {"2026-13-23T12:00:00Z a\n" + valid, 1},
-		"a token that is none":         {"- a - -1\n" + valid, 1},
-		"a time without a leader, < 0": {"- a - - - -5\n" + valid, 1},
-		"fields of a later version":    {"- a - - - - and more\n" + valid, 2},
-		"too long":                     {strings.Repeat(valid+"\n", 100), 0},
-		"one line that is too long":    {"- " + strings.Repeat("x", locks.MaxHistory), 0},
-		"a long line before":           {"- " + strings.Repeat("x", locks.MaxHistory-200) + "\n" + valid, 1},
-		"too many terms":               {strings.Join(many[:21], "\n"), 19},
-		"terms in another order":       {many[5] + "\n" + many[2], 2},
-		"the same term twice":          {valid + "\n" + valid, 2},
+		"an object":                    {`{"holder": "a", "time": 5}`, 0},
+		"half of it":                   {of(valid, valid)[:len(valid)+20], 0},
+		"more after it":                {of(valid) + of(valid), 0},
+		"null":                         {"null", 0},
+		"other space":                  {"\r\n [ " + strings.ReplaceAll(valid, `,"`, "\n, \"") + "\n]\t", 1},
+		"no terms":                     {of("null", "5", `"a"`, "[]", "{}", "true", valid), 1},
+		"arrays in arrays":             {strings.Repeat("[", 2000) + strings.Repeat("]", 2000), 0},
+		"arrays in a term":             {of(`{"holder":"a","new":`+strings.Repeat("[", 1000)+strings.Repeat("]", 1000)+"}", valid), 2},
+		"a term without a holder":      {of(`{"acquired":"2026-11-23T12:00:00Z"}`, `{"holder":""}`, `{"holder":null}`, valid), 1},
+		"a time that there is not":     {of(`{"acquired":"2026-13-23T12:00:00Z","holder":"a"}`, valid), 1},
+		"a token that is none":         {of(`{"holder":"a","token":-1}`, `{"holder":"a","token":1.5}`, `{"holder":"a","token":"7"}`, valid), 1},
+		"a token that is too large":    {of(`{"holder":"a","token":18446744073709551616}`, valid), 1},
+		"a time without a leader, < 0": {of(`{"holder":"a","nobodyLedMs":-5}`, valid), 1},
+		"a holder that is no text":     {of(`{"holder":7}`, valid), 1},
+		"fields of a later version":    {of(`{"holder":"a","new":{"more":[1]}}`, valid), 2},
+		"too long":                     {of(strings.Repeat(valid+",", 100) + valid), 0},
+		"one term that is too long":    {of(`{"holder":"` + strings.Repeat("x", locks.MaxHistory) + `"}`), 0},
+		"a long term before":           {of(`{"holder":"`+strings.Repeat("x", locks.MaxHistory-300)+`"}`, valid), 1},
+		"a term that grows":            {of(`{"holder":"a","new":"`+strings.Repeat("<", locks.MaxHistory-300)+`"}`, valid), 1},
+		"too many terms":               {of(many[:21]...), 19},
+		"terms in another order":       {of(many[5], many[2]), 2},
+		"the same term twice":          {of(valid, valid), 2},
 	} {
 		h := locks.History(tc.text)
 		all, err := h.Parse()
@@ -150,16 +155,22 @@ func TestWhateverIsInAHistoryATermIsAdded(t *testing.T) {
 	}
 }
 
-// TestALaterVersionsLinesStayAsTheyAre: who does not know a field does not remove it.
-func TestALaterVersionsLinesStayAsTheyAre(t *testing.T) {
-	const line = "- a - - - - new=1"
-	if got := locks.History(line).With(note(1)); !strings.HasPrefix(string(got), line+"\n") {
+// TestALaterVersionsFieldsStayAsTheyAre: who does not know a field does not remove it.
+func TestALaterVersionsFieldsStayAsTheyAre(t *testing.T) {
+	const term = `{"holder":"a","new":[1,{"x":2}]}`
+	if got := locks.History("[" + term + "]").With(note(1)); !strings.HasPrefix(string(got), "["+term+",") {
 		t.Errorf("it is %s", got)
 	}
-	for line, want := range map[locks.History]locks.History{line: "- a - 5 - - new=1", "- a": "- a - 5"} {
-		r := locks.Record{History: line, Details: locks.Details{Holder: "a", Token: 5}}
+	if got := locks.FormatHistory([]locks.TermNote{note(0), note(1)}).WithoutLast(); got != locks.FormatHistory([]locks.TermNote{note(0)}) {
+		t.Errorf("without its last term it is %s", got)
+	}
+	for before, want := range map[locks.History]locks.History{
+		"[" + term + "]":   `[{"holder":"a","new":[1,{"x":2}],"token":5}]`,
+		`[{"holder":"a"}]`: `[{"holder":"a","token":5}]`,
+	} {
+		r := locks.Record{History: before, Details: locks.Details{Holder: "a", Token: 5}}
 		if got := r.Noted(); got != want {
-			t.Errorf("once its token is known it is %q, want %q", got, want)
+			t.Errorf("once its token is known it is %s, want %s", got, want)
 		}
 	}
 }
@@ -227,9 +238,9 @@ func BenchmarkTheHistoryOfATakeover(b *testing.B) {
 func FuzzHistory(f *testing.F) {
 	f.Add("", "a", "", int64(0), uint64(1))
 	f.Add(string(locks.FormatHistory([]locks.TermNote{note(0), note(1), note(2)})), note(2).Holder, "za", note(2).Acquired.UnixMilli(), uint64(5))
-	f.Add("garbage\n\n- a", "\xff\x00", strings.Repeat("z", 99), int64(-1), uint64(0))
-	f.Add("9999-12-31T23:59:59.999-23:59 a za 18446744073709551615 - 9223372036854775807", strings.Repeat("\x01", 200), "", int64(1)<<50, uint64(1))
-	f.Add(strings.Repeat("- "+strings.Repeat("x", 200)+"\n", 19), "b", "", int64(1), uint64(1))
+	f.Add(`["garbage",{"holder":"a","Token":0,"to\u212Aen":0}]`, "\xff\x00", strings.Repeat("z", 99), int64(-1), uint64(0))
+	f.Add(`[{"acquired":"9999-12-31T23:59:59.999-23:59","holder":"a","nobodyLedMs":9223372036854775807,"token":18446744073709551615,"zone":"za"}]`, strings.Repeat("\x01", 200), "", int64(1)<<50, uint64(1))
+	f.Add("["+strings.Repeat(`{"holder":"`+strings.Repeat("<", 180)+`"},`, 19)+`{"holder":"b","new":{"x":[]}}]`, "b", "", int64(1), uint64(1))
 	f.Fuzz(func(t *testing.T, text, holder, zone string, milli int64, token uint64) {
 		h := locks.History(text)
 		all, _ := h.Parse()

@@ -23,7 +23,7 @@ import (
 func FuzzElections(f *testing.F) {
 	const (
 		lock = `{"metadata":{"name":"op","resourceVersion":"7","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/token":"6","zonelect.dev/zone":"za","zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/op",` +
-			`"zonelect.dev/history":"1999-12-31T23:00:00Z b_1 zb 5 absent -\n1999-12-31T23:59:00.5Z a_1 za 6 expired 15020","zonelect.dev/evacuated-zones":"za=2000-01-01T01:00:00Z,zb","zonelect.dev/shared":"all"}},` +
+			`"zonelect.dev/history":"[{\"acquired\":\"1999-12-31T23:00:00Z\",\"cause\":\"absent\",\"holder\":\"b_1\",\"token\":5,\"zone\":\"zb\"},{\"acquired\":\"1999-12-31T23:59:00.5Z\",\"cause\":\"expired\",\"holder\":\"a_1\",\"nobodyLedMs\":15020,\"token\":6,\"zone\":\"za\"}]","zonelect.dev/evacuated-zones":"za=2000-01-01T01:00:00Z,zb","zonelect.dev/shared":"all"}},` +
 			`"spec":{"holderIdentity":"a_1","leaseDurationSeconds":15,"acquireTime":"1999-12-31T23:59:00.000000Z","renewTime":"1999-12-31T23:59:59.000000Z","leaseTransitions":3}}`
 		kept     = `{"metadata":{"name":"op","resourceVersion":"7","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/heartbeat":"h u n.0 15"}},"spec":{"holderIdentity":"a_1","leaseDurationSeconds":31536000,"renewTime":"1999-12-31T23:59:00.000000Z"}}`
 		heart    = `{"metadata":{"name":"h","uid":"u","resourceVersion":"9","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/nonce":"n"}},"spec":{"holderIdentity":"a_1","acquireTime":"1970-01-01T00:00:00.000000Z","renewTime":"1999-12-31T23:59:58.000000Z"}}`

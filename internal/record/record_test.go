@@ -258,7 +258,7 @@ func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 
 func TestTheHistoryIsLeftAsItIsUnlessKnown(t *testing.T) {
 	long := strings.Repeat("x", locks.MaxHistory+1)
-	for there, want := range map[string]locks.History{"- a": "- a", "garbage": "garbage", long: "", "": ""} {
+	for there, want := range map[string]locks.History{`[{"holder":"a"}]`: `[{"holder":"a"}]`, "garbage": "garbage", long: "", "": ""} {
 		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationHistory: there}}}
 		r := Read(base)
 		if r.History != want {

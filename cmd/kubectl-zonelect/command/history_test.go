@@ -85,7 +85,7 @@ func TestHistorySaysWhatIsMissing(t *testing.T) {
 		},
 		"history-garbage": func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) {
-				l.Annotations[tells] = "garbage\nmore \x1b[2J of it\n" + l.Annotations[tells]
+				l.Annotations[tells] = `["garbage",{"more":"\u001b[2J of it"},{"holder":"\u001b[2J"},` + l.Annotations[tells][1:]
 			})
 		},
 		"history-too-long": func() *coordinationv1.Lease {
@@ -93,7 +93,7 @@ func TestHistorySaysWhatIsMissing(t *testing.T) {
 		},
 		"history-clocks": func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) {
-				l.Annotations[tells] = "2100-01-01T00:00:00Z op-z_1\n- op-y_1\n" + l.Annotations[tells]
+				l.Annotations[tells] = `[{"acquired":"2100-01-01T00:00:00Z","holder":"op-z_1"},{"holder":"op-y_1"},` + l.Annotations[tells][1:]
 			})
 		},
 	} {

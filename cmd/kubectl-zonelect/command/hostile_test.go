@@ -103,7 +103,8 @@ func (w *world) attacked(text string) {
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "old-0" + text, UID: "uid-old"}
 	w.putLease(newLease("op", holder, zone, phased(record.PhaseDual, 1), func(l *coordinationv1.Lease) {
 		writes(l.Annotations, record.AnnotationRefused, record.AnnotationEvacuated, record.AnnotationHandover)
-		l.Annotations[record.AnnotationHistory] = "2000-01-01T00:00:00Z " + text + " za 7 expired 9;- x" + text + " y 7 " + text + " 7"
+		history, _ := json.Marshal([]any{apitest.Object{"acquired": "2000-01-01T00:00:00Z", "holder": text, "zone": "za", "token": 7, "cause": "expired", "nobodyLedMs": 9}, apitest.Object{"holder": "x" + text, "zone": "y" + text, "token": 7, "cause": text}, text}) // it can be written
+		l.Annotations[record.AnnotationHistory] = string(history)
 		l.Annotations[record.AnnotationNode], l.Annotations[record.AnnotationPod] = "node"+text, "pod"+text+"/uid"+text
 	}))
 	w.putConfigMap("op", map[string]string{text: text}, owner)

@@ -64,7 +64,7 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 		}},
 		"garbage": {lease: func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationHistory] = "garbage\nmore \x1b[2J\n" + l.Annotations[record.AnnotationHistory]
+				l.Annotations[record.AnnotationHistory] = `["garbage",{"holder":"\u001b[2J"},` + l.Annotations[record.AnnotationHistory][1:]
 				l.Annotations[record.AnnotationEvacuated] = "=="
 				l.Annotations[record.AnnotationToken] = "NaN"
 			})

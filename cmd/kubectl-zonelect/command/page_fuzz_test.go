@@ -27,11 +27,11 @@ var pageData = regexp.MustCompile(`(?s)<script type="application/json" id="data"
 func FuzzPage(f *testing.F) {
 	const lease = `{"metadata":{"name":"op","annotations":{"zonelect.dev/holder":"a","zonelect.dev/token":"6"}},"spec":{"holderIdentity":"a","leaseDurationSeconds":15,"acquireTime":"2000-01-01T00:00:00.000000Z","renewTime":"2000-01-01T00:01:00.000000Z"}}`
 	midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	f.Add([]byte(lease), "1999-12-31T23:00:00Z b zb 5 absent -\n2000-01-01T00:00:00Z a za 6 expired 15020", "a", "za", int64(61*time.Second))
-	f.Add([]byte(lease), "2000-01-01T00:00:00Z b zb 5 expired 9223372036854\n1999-12-31T23:59:59Z b za 6 expired 9223372036854", "</script><script>", "\u202e", int64(0))
-	f.Add([]byte(`{"spec":{"holderIdentity":"x","acquireTime":"9999-12-31T23:59:59.000000Z"}}`), "0001-01-01T00:00:00Z y - - - 1\n0001-01-01T00:00:01Z y - - - 1000", "y", "", int64(-1)<<62)
-	f.Add([]byte(`{"spec":{"holderIdentity":"","renewTime":"9999-12-31T23:59:59.000000Z"}}`), "0000-01-01T00:00:00Z y\n- z - 18446744073709551615\n2000-01-01T00:00:00Z \x00\xff za 8 x 0", "\x1b", "\n", int64(1))
-	f.Add([]byte(lease), strings.Repeat("2000-01-01T00:00:00Z b zb 5 expired 9223372036854\n", 20), "b", "zb", int64(0)) // before the first year
+	f.Add([]byte(lease), `[{"acquired":"1999-12-31T23:00:00Z","cause":"absent","holder":"b","token":5,"zone":"zb"},{"acquired":"2000-01-01T00:00:00Z","cause":"expired","holder":"a","nobodyLedMs":15020,"token":6,"zone":"za"}]`, "a", "za", int64(61*time.Second))
+	f.Add([]byte(lease), `[{"acquired":"2000-01-01T00:00:00Z","cause":"expired","holder":"b","nobodyLedMs":9223372036854,"token":5,"zone":"zb"},{"acquired":"1999-12-31T23:59:59Z","cause":"expired","holder":"b","nobodyLedMs":9223372036854,"token":6,"zone":"za"}]`, "</script><script>", "\u202e", int64(0))
+	f.Add([]byte(`{"spec":{"holderIdentity":"x","acquireTime":"9999-12-31T23:59:59.000000Z"}}`), `[{"acquired":"0001-01-01T00:00:00Z","holder":"y","nobodyLedMs":1},{"acquired":"0001-01-01T00:00:01Z","holder":"y","nobodyLedMs":1000}]`, "y", "", int64(-1)<<62)
+	f.Add([]byte(`{"spec":{"holderIdentity":"","renewTime":"9999-12-31T23:59:59.000000Z"}}`), `[{"acquired":"0000-01-01T00:00:00Z","holder":"y"},{"holder":"z","token":18446744073709551615},{"acquired":"2000-01-01T00:00:00Z","cause":"x","holder":"\u0000`+"\xff"+`","nobodyLedMs":0,"token":8,"zone":"za"}]`, "\x1b", "\n", int64(1))
+	f.Add([]byte(lease), "["+strings.Repeat(`{"acquired":"2000-01-01T00:00:00Z","cause":"expired","holder":"b","nobodyLedMs":9223372036854,"token":5,"zone":"zb"},`, 19)+`{"acquired":"2000-01-01T00:00:00Z","cause":"expired","holder":"b"}]`, "b", "zb", int64(0)) // before the first year
 	f.Fuzz(func(t *testing.T, b []byte, noted, identity, zone string, after int64) {
 		e := inspect.Election{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "op"}, Lease: &coordinationv1.Lease{}}
 		if json.Unmarshal(b, e.Lease) != nil {

@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"strings"
 	"time"
 
 	"github.com/zonelect/zonelect/locks"
@@ -17,7 +16,7 @@ import (
 func (o *Observer) HistoryWith(next locks.Record, free Freeing, repeats bool, now time.Time) locks.History {
 	history := o.history()
 	if repeats {
-		history = history[:max(0, strings.LastIndexByte(string(history), '\n'))] // a line for each term, see Noted
+		history = history.WithoutLast()
 	}
 	note := locks.TermNote{
 		Acquired: next.AcquireTime, Holder: next.Holder, Zone: next.Details.Zone, Cause: string(free.Cause),

@@ -205,7 +205,7 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 			p := newPair(t)
 			evacuated, history := locks.Evacuations(""), locks.History("")
 			if tc.governing != nil {
-				evacuated, history = "za", "- Z"
+				evacuated, history = "za", `[{"holder":"Z"}]`
 				tc.governing.Evacuated, tc.governing.History = evacuated, history
 				p.put(p.governing, *tc.governing)
 			}
