@@ -215,7 +215,7 @@ func TestNothingIsSealedWhileALegacyPodIsPresumedGone(t *testing.T) {
 		s.poses("b", "auto")
 		s.lies("b", "dual")
 		defer s.renews()()
-		s.says("zonelect.dev/presumed-gone", "old/uid-old")
+		s.says("zonelect.dev/presumed-gone", `[{"name":"old","uid":"uid-old"}]`)
 		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckPresumed)
 		if !strings.Contains(failed[0].Detail, "old/uid-old") {
 			s.t.Errorf("it says %q", failed[0].Detail)

@@ -4,6 +4,7 @@
 package record
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ const (
 	// AnnotationNonce tells processes of one identity apart.
 	AnnotationNonce = "zonelect.dev/nonce"
 	AnnotationTrace = "zonelect.dev/trace"
-	// AnnotationHandover is an identity and milliseconds, with a space between.
+	// AnnotationHandover is JSON: to, an identity, and precedenceMs.
 	AnnotationHandover = "zonelect.dev/handover"
 	AnnotationRequest  = "zonelect.dev/handover-request"
 	AnnotationRefused  = "zonelect.dev/handover-refused"
@@ -132,26 +133,30 @@ func (f field) encode() string {
 	}
 }
 
+// handover is the JSON of a locks.Handover.
+type handover struct {
+	To           string `json:"to"`
+	PrecedenceMs int64  `json:"precedenceMs"`
+}
+
 // formatHandover returns nothing if nobody is named.
 func formatHandover(h locks.Handover) string {
 	if h.To == "" {
 		return ""
 	}
-	return h.To + " " + strconv.FormatInt(max(0, h.Precedence.Milliseconds()), 10)
+	text, _ := json.Marshal(handover{h.To, max(0, h.Precedence.Milliseconds())}) // text and a number are always JSON
+	return string(text)
 }
 
 // parseHandover reverses formatHandover.
 func parseHandover(s string) locks.Handover {
-	at := strings.LastIndexByte(s, ' ')
-	if at <= 0 || at > MaxText {
+	var h handover
+	const most, escaped = math.MaxInt64 / int64(time.Millisecond), 6 // bytes for one
+	if len(s) > escaped*MaxText+64 || json.Unmarshal([]byte(s), &h) != nil ||
+		h.To == "" || len(h.To) > MaxText || h.PrecedenceMs <= 0 || h.PrecedenceMs > most {
 		return locks.Handover{}
 	}
-	const most = uint64(math.MaxInt64 / time.Millisecond)
-	milliseconds := parseNumber(s[at+1:])
-	if milliseconds == 0 || milliseconds > most {
-		return locks.Handover{}
-	}
-	return locks.Handover{To: s[:at], Precedence: time.Duration(milliseconds) * time.Millisecond}
+	return locks.Handover{To: h.To, Precedence: time.Duration(h.PrecedenceMs) * time.Millisecond}
 }
 
 // parsePod returns the pod whose String is value.

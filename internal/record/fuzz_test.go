@@ -52,12 +52,13 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzDetails reads the annotations that give a lock up or hand it over: only the one
-// spelling that is written does that.
+// FuzzDetails reads the annotations that give a lock up or hand it over: only the one spelling of a
+// token releases, and a handover names a successor and has a precedence.
 func FuzzDetails(f *testing.F) {
 	for _, seed := range [][3]string{
-		{"a", "17", "b 4000"}, {"", "0", "b 0"}, {"a", "0x11", " 4000"}, {"a", "+17", "b -4000"}, {"a", "007", "b 04000"},
-		{"a", "18446744073709551616", "b 9223372036855"}, {"a", "1e3", "a b c 1"}, {"a", " 17", "b 4000 "}, {"a", "\u0661\u0667", "b \u0664"},
+		{"a", "17", `{"to":"b","precedenceMs":4000}`}, {"", "0", `{"to":"b","precedenceMs":0}`}, {"a", "0x11", `{"precedenceMs":4000}`}, {"a", "+17", `{"to":"b","precedenceMs":-4000}`},
+		{"a", "007", `{"to":"b","precedenceMs":"4000"}`}, {"a", "18446744073709551616", `{"to":"b","precedenceMs":9223372036855}`}, {"a", "1e3", `{"to":["b"],"precedenceMs":1}`},
+		{"a", " 17", `{"to":"b","precedenceMs":4000,"new":1}`}, {"a", "\u0661\u0667", "b 4000"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
@@ -66,7 +67,7 @@ func FuzzDetails(f *testing.F) {
 		if got.Released != 0 && strconv.FormatUint(got.Released, 10) != released {
 			t.Errorf("%q is read as a release of %d", released, got.Released)
 		}
-		if h := got.Handover; h.To == "" && h.Precedence != 0 || h.Precedence < 0 || h.To != "" && formatHandover(h) != handover {
+		if h := got.Handover; (h.To == "") != (h.Precedence == 0) || h.Precedence < 0 || len(h.To) > MaxText || h != parseHandover(formatHandover(h)) {
 			t.Errorf("%q is read as a handover to %q for %v", handover, h.To, h.Precedence)
 		}
 		if got.Holder != "" && got.Holder != holder {

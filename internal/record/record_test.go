@@ -160,12 +160,12 @@ func TestGarbageReadsAsAbsent(t *testing.T) {
 		"signs and fractions": annotated(AnnotationToken, "+1", AnnotationReleased, "1.0"),
 		"too large a number":  annotated(AnnotationToken, "18446744073709551616"),
 		"leading zeros":       annotated(AnnotationToken, "007", AnnotationReleased, "00"),
-		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationNonce, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, long+" 4"),
-		"no precedence":       annotated(AnnotationHandover, "pod-2"),
-		"a precedence of 0":   annotated(AnnotationHandover, "pod-2 0"),
-		"a negative one":      annotated(AnnotationHandover, "pod-2 -4000"),
-		"one beyond all time": annotated(AnnotationHandover, "pod-2 9223372036855"),
-		"nobody to hand over": annotated(AnnotationHandover, " 4000"),
+		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationNonce, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, `{"to":"`+long+`","precedenceMs":4}`),
+		"no precedence":       annotated(AnnotationHandover, `{"to":"pod-2"}`),
+		"a precedence of 0":   annotated(AnnotationHandover, `{"to":"pod-2","precedenceMs":0}`),
+		"a negative one":      annotated(AnnotationHandover, `{"to":"pod-2","precedenceMs":-4000}`),
+		"one beyond all time": annotated(AnnotationHandover, `{"to":"pod-2","precedenceMs":9223372036855}`),
+		"nobody to hand over": annotated(AnnotationHandover, `{"to":"","precedenceMs":4000}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Read(lease); got != (locks.Record{}) {

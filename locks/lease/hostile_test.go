@@ -47,7 +47,7 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 		"its zone was evacuated long ago":  {map[string]string{record.AnnotationEvacuated: "za=0001-01-01T00:00:00Z,za=nonsense"}, ""},
 		"a million bytes of them":          {every, ""},
 		"a phase that there is not":        {map[string]string{record.AnnotationPhase: "halfway", record.AnnotationPhaseStep: "-1"}, ""},
-		"a release that it did not write":  {map[string]string{record.AnnotationReleased: "101", record.AnnotationHandover: "b 4000"}, ""},
+		"a release that it did not write":  {map[string]string{record.AnnotationReleased: "101", record.AnnotationHandover: `{"to":"b","precedenceMs":4000}`}, ""},
 		"another program's name and seat":  {map[string]string{record.AnnotationHolder: "b", record.AnnotationProcessLock: "here"}, ""},
 		"a history of a million terms":     {map[string]string{record.AnnotationHistory: "[" + strings.Repeat(`{"holder":"x"},`, 20_000) + "{}]"}, ""},
 		"a token that is none":             {map[string]string{record.AnnotationToken: "-1"}, ""},

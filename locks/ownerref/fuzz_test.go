@@ -24,7 +24,7 @@ import (
 func FuzzRecognize(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"op","uid":"c","resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
-		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/shield-armed":"c","zonelect.dev/phase":"dual","zonelect.dev/phase-step":"1","zonelect.dev/legacy-pods":"a/u,b/v","zonelect.dev/presumed-gone":"a/u"},"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","name":"op.a","uid":"p"}]}}`,
+		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/shield-armed":"c","zonelect.dev/phase":"dual","zonelect.dev/phase-step":"1","zonelect.dev/legacy-pods":"[{\"name\":\"a\",\"uid\":\"u\"},{\"name\":\"b\",\"uid\":\"v\"}]","zonelect.dev/presumed-gone":"[{\"name\":\"a\",\"uid\":\"u\"}]"},"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","name":"op.a","uid":"p"}]}}`,
 		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/shield-armed":"true","zonelect.dev/phase":"sealed","zonelect.dev/phase-step":"3"}}}`,
 		`{"metadata":{"annotations":{"zonelect.dev/shield-armed":""}}}`,
 		`{"metadata":{"uid":"c","annotations":{"team":"a"}}}`,

@@ -45,8 +45,11 @@ func holding(data map[string]string, cm *corev1.ConfigMap) *corev1.ConfigMap {
 
 type notes = map[string]string
 
+// old is a list of one pod, in an annotation.
+const old = `[{"name":"old","uid":"uid-old"}]`
+
 var (
-	dual   = notes{record.AnnotationPhase: "dual", record.AnnotationPhaseStep: "1", AnnotationArmed: "u", AnnotationSeen: "old/uid-old"}
+	dual   = notes{record.AnnotationPhase: "dual", record.AnnotationPhaseStep: "1", AnnotationArmed: "u", AnnotationSeen: old}
 	sealed = notes{record.AnnotationPhase: "sealed", record.AnnotationPhaseStep: "2", AnnotationArmed: "u"}
 	other  = map[string]string{"config.yaml": "a: b"}
 )
@@ -85,17 +88,17 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"of a newer Lease API":           {configMap(dual, a, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v2", Kind: "Lease", Name: "lock.b", UID: "lease-b"}), Record{Kind: Shield, Shield: ShieldState{aAndB, true, stage, seen, nil}}},
 		"unarmed":                        {configMap(notes{AnnotationArmed: "false"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1]}}},
 		"armed by hand":                  {configMap(notes{AnnotationArmed: "true"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1]}}},
-		"restored from a copy":           {configMap(notes{AnnotationArmed: "another", AnnotationSeen: "old/uid-old"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
+		"restored from a copy":           {configMap(notes{AnnotationArmed: "another", AnnotationSeen: old}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
 		"to which data was added":        {holding(other, configMap(dual, a)), Record{Kind: Shield, Shield: ShieldState{aAndB[:1], true, stage, seen, nil}}},
 		"stripped of its annotations":    {configMap(nil, a, b), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB}}},
 		"stripped of its owners":         {configMap(dual), Record{Kind: Shield, Shield: ShieldState{nil, true, stage, seen, nil}}},
-		"of pods presumed gone":          {configMap(notes{AnnotationPresumed: "old/uid-old"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Presumed: seen}}},
-		"of all but who was seen":        {configMap(notes{AnnotationSeen: "old/uid-old"}), Record{Kind: Shield, Shield: ShieldState{Seen: seen}}},
+		"of pods presumed gone":          {configMap(notes{AnnotationPresumed: old}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Presumed: seen}}},
+		"of all but who was seen":        {configMap(notes{AnnotationSeen: old}), Record{Kind: Shield, Shield: ShieldState{Seen: seen}}},
 		"with a pod among its owners":    {configMap(dual, a, pod), Record{Kind: Foreign, Why: "Pod p (v1)"}},
 		"with another kind among them":   {configMap(dual, a, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "nu"}), Record{Kind: Foreign, Why: "Node n (v1)"}},
 		"with another API's Lease":       {configMap(dual, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Lease", Name: "x", UID: "xu"}), Record{Kind: Foreign, Why: "example.com/v1"}},
 		"with an election record on it":  {configMap(notes{recordKey: "{}", AnnotationArmed: "u"}, a), Record{Kind: Foreign, Why: "election record"}},
-		"garbage where its stage stands": {configMap(notes{record.AnnotationPhase: "x", AnnotationSeen: ",,/,a,b/,/c,old/uid-old"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
+		"garbage where its stage stands": {configMap(notes{record.AnnotationPhase: "x", AnnotationSeen: `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
 
 		"sealed":              {configMap(sealed), Record{Kind: Sealed, Shield: ShieldState{Armed: true, Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}}},
 		"sealed, made anew":   {configMap(notes{record.AnnotationPhase: "sealed", AnnotationArmed: "false"}), Record{Kind: Sealed, Shield: ShieldState{Stage: record.Stage{Phase: record.PhaseSealed}}}},
@@ -150,7 +153,7 @@ func TestOnlySoManyAreRemembered(t *testing.T) {
 		t.Errorf("%d are remembered, the oldest is %v", len(s.Seen), s.Seen[0])
 	}
 	written := s.With(presenceOf("a")).written(configMap(nil))
-	written.Annotations[AnnotationSeen] = "first/uid-first," + written.Annotations[AnnotationSeen]
+	written.Annotations[AnnotationSeen] = `[{"name":"first","uid":"uid-first"},` + written.Annotations[AnnotationSeen][1:]
 	if got := Recognize(written).Shield.Seen; !reflect.DeepEqual(got, s.Seen) {
 		t.Errorf("read back %v", got)
 	}

@@ -4,6 +4,7 @@
 package ownerref
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,9 +24,9 @@ const (
 	// AnnotationArmed is the UID of the ConfigMap once it is armed, so that a copy that
 	// somebody restores is not armed.
 	AnnotationArmed = "zonelect.dev/shield-armed"
-	// AnnotationSeen lists ShieldState.Seen as name/uid, with commas between.
+	// AnnotationSeen is ShieldState.Seen as JSON: an array of objects with a name and a uid.
 	AnnotationSeen = "zonelect.dev/legacy-pods"
-	// AnnotationPresumed lists ShieldState.Presumed in the same way.
+	// AnnotationPresumed is ShieldState.Presumed in the same form.
 	AnnotationPresumed = "zonelect.dev/presumed-gone"
 )
 
@@ -127,11 +128,19 @@ func readShield(cm *corev1.ConfigMap) ShieldState {
 	return s
 }
 
-func readPods(list string) []Owner {
-	var all []Owner
-	for pod := range strings.SplitSeq(list, ",") {
-		if name, uid, _ := strings.Cut(pod, "/"); name != "" && uid != "" {
-			all = append(all, Owner{Kind: Pod, Name: name, UID: types.UID(uid)})
+// listed is a pod in an annotation.
+type listed struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+}
+
+func readPods(list string) (all []Owner) {
+	var pods []json.RawMessage
+	_ = json.Unmarshal([]byte(list), &pods) // garbage lists nothing
+	for _, raw := range pods {
+		var pod listed
+		if json.Unmarshal(raw, &pod) == nil && pod.Name != "" && pod.UID != "" {
+			all = append(all, Owner{Kind: Pod, Name: pod.Name, UID: pod.UID})
 		}
 	}
 	return latest(all)
@@ -139,12 +148,12 @@ func readPods(list string) []Owner {
 
 func writePods(annotations map[string]string, key string, pods []Owner) {
 	delete(annotations, key)
-	var texts []string
+	var list []listed
 	for _, pod := range pods {
-		texts = append(texts, pod.String())
+		list = append(list, listed{pod.Name, pod.UID})
 	}
-	if len(texts) > 0 {
-		annotations[key] = strings.Join(texts, ",")
+	if text, err := json.Marshal(list); err == nil && len(list) > 0 {
+		annotations[key] = string(text)
 	}
 }
 

@@ -305,7 +305,7 @@ func byPod(name string) metav1.OwnerReference {
 
 // shield puts up a shield that belongs to presences, and took the place of a legacy pod's lock.
 func (w *world) shield(name string, armed bool, step uint64, owners ...presence.Object) {
-	annotations := record.WriteStage(map[string]string{ownerref.AnnotationSeen: "old-0/uid-old-0"}, record.Stage{Phase: record.PhaseDual, Step: step})
+	annotations := record.WriteStage(map[string]string{ownerref.AnnotationSeen: `[{"name":"old-0","uid":"uid-old-0"}]`}, record.Stage{Phase: record.PhaseDual, Step: step})
 	if armed {
 		annotations[ownerref.AnnotationArmed] = "uid-map-" + name
 	}

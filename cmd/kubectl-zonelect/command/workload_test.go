@@ -132,7 +132,7 @@ func TestALegacyLockOfAnotherNameIsNamed(t *testing.T) {
 		"who may not look":              {record.PhaseDual, "", "ReplicaSet/op-7d4b9c", true, "note: op: " + maybe},
 		"none, and nobody was seen":     {record.PhaseDual, "", "", false, "note: op: " + maybe},
 		"none, and nothing is there":    {record.PhaseDual, "-", "", false, ""},
-		"the right name, and a second":  {record.PhaseDual, "old-1/u", "ReplicaSet/op-7d4b9c", false, ""},
+		"the right name, and a second":  {record.PhaseDual, `[{"name":"old-1","uid":"u"}]`, "ReplicaSet/op-7d4b9c", false, ""},
 		"when the migration is over":    {record.PhaseClean, "-", "ReplicaSet/op-7d4b9c", false, ""},
 		"when no migration is going on": {"", "-", "ReplicaSet/op-7d4b9c", false, ""},
 	} {
