@@ -13,7 +13,7 @@ import (
 
 var (
 	// command is one that runs chosen tests: where, which, and of what package.
-	command  = regexp.MustCompile(`(cd test && )?(?:[A-Z_]+=\S+ )*go test [^|` + "`" + `\n]*-run '?([^\s']+)'? (\./[\w./-]+)`)
+	command  = regexp.MustCompile(`(?:cd ([\w/-]+) && )?(?:[A-Z_]+=\S+ )*go test [^|` + "`" + `\n]*-run '?([^\s']+)'? (\./[\w./-]+)`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 )
 
@@ -27,11 +27,7 @@ func TestEveryTestThatADocumentTellsToRunIsThere(t *testing.T) {
 		}
 		for _, c := range command.FindAllStringSubmatch(string(text), -1) {
 			found++
-			dir := filepath.Join("..", c[3])
-			if c[1] != "" {
-				dir = filepath.Join("../test", c[3])
-			}
-			if !hasTest(t, dir, regexp.MustCompile(c[2])) {
+			if !hasTest(t, filepath.Join("..", c[1], c[3]), regexp.MustCompile(c[2])) {
 				t.Errorf("%s: %s: no such test", name, c[0])
 			}
 		}

@@ -114,7 +114,7 @@ func TestEveryQueryOfTheDashboardParses(t *testing.T) {
 	promtool(t, "check", "rules", file)
 }
 
-// Grafana ignores what it does not know, so a misspelt property has no effect and no error. schema
+// Grafana ignores what it does not know, so a misspelled property has no effect and no error. schema
 // has the properties that the dashboard may use, from the types in Grafana's packages/grafana-schema,
 // with what their values look like in JSON. A new property gets its line here.
 var schema = func() map[string]*regexp.Regexp {

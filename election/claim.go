@@ -36,12 +36,12 @@ func (v acquisition) inOrder() []answer {
 // freeing says when this candidate may take a free lock, and why.
 type freeing struct {
 	rules.Freeing
-	headStart time.Duration // how long it leaves the lock to others; part of At
+	takeoverDelay time.Duration // how long it leaves the lock to others; part of At
 }
 
 // free returns when this candidate may take the lock. That is what the rules say, delayed
 // by the precedence of the former leader after an outage or of a named successor, by the
-// head start of other candidates, and by the time for which a candidate that gave the lock
+// takeover delay of other candidates, and by the time for which a candidate that gave the lock
 // up leaves it to others. A named successor waits only for its own health.
 func (r *run) free() (freeing, bool) {
 	when, known := r.observer.Free()
@@ -52,8 +52,8 @@ func (r *run) free() (freeing, bool) {
 	switch {
 	case !known || free.Cause == status.CauseReclaimed: // nobody else can take that
 	case free.Handover.To != r.config.Candidate.Identity:
-		free.headStart = r.headStart(r.takeover(when))
-		free.At = rules.Latest(free.At.Add(free.Handover.Precedence+free.headStart), r.holdOff)
+		free.takeoverDelay = r.takeoverDelay(r.takeover(when))
+		free.At = rules.Latest(free.At.Add(free.Handover.Precedence+free.takeoverDelay), r.holdOff)
 	case r.fitness.problem == nil:
 		return free, known
 	}
@@ -250,7 +250,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		// One read does both: it answers the silence, and prepares for an expiry that is
 		// near.
 		free, known := f.free()
-		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.headStart)))
+		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.takeoverDelay)))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from the known version, and leaves nothing out
 		f.watcher.resume = a.snapshot.Version

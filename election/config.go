@@ -21,7 +21,7 @@ import (
 // Timing holds the durations of an election.
 type Timing = timing.Timing
 
-// Takeover describes a lock that is about to be taken. Config.HeadStart decides by it
+// Takeover describes a lock that is about to be taken. Config.TakeoverDelay decides by it
 // how long a candidate waits.
 type Takeover struct {
 	Lock         locks.Description
@@ -29,11 +29,11 @@ type Takeover struct {
 	Previous     string       // the last holder; empty if unknown
 	PreviousZone string       // the zone of the last holder; empty if unknown
 	PreviousPod  locks.Pod    // zero if unknown
-	// Candidate is the one whose head start is asked for. It need not be this
+	// Candidate is the one whose takeover delay is asked for. It need not be this
 	// process: an elector ranks its peers too.
 	Candidate locks.Candidate
 	// Peers are all known candidates but the doubtful ones, sorted by identity. Candidate is
-	// among them if it is known. Empty without Config.Peers. Do not change the slice; the
+	// among them if it is known. Empty without Config.WatchPeers. Do not change the slice; the
 	// elector does not either, it makes a new one.
 	Peers []locks.Peer
 	// Evacuated are the zones that leadership should leave now.
@@ -76,33 +76,38 @@ type Config struct {
 	// the elector, the Logger or a subscriber. Run waits until it has returned. Nil
 	// does nothing.
 	OnOverrun func(term Term, cause error)
-	// HeadStart returns how long a candidate leaves a free lock to others. It can only
+	// TakeoverDelay returns how long a candidate leaves a free lock to others. It can only
 	// delay: a negative result counts as zero. It must be pure and return at once,
 	// because the elector calls it at each event for this candidate, and for each of
 	// the Peers whenever one of them changes. Nil means Takeover.Spread, which keeps
-	// many candidates from writing at the same instant. Candidates whose HeadStart is
+	// many candidates from writing at the same instant. Candidates whose TakeoverDelay is
 	// zero all read and write at the same moment.
-	HeadStart func(Takeover) time.Duration
-	// Peers reports which candidates there are, at first and whenever that changes. It
+	TakeoverDelay func(Takeover) time.Duration
+	// WatchPeers reports which candidates there are, at first and whenever that changes. It
 	// runs in its own goroutine, and returns soon after ctx ends, or earlier if it has
 	// registered tell where reports come from. tell is valid until Run returns; later
 	// calls do nothing. It never blocks, is safe for concurrent use, and only the last
 	// report counts. Reports may be late or wrong: they affect which candidate goes first,
 	// and never whether one may. Nil means that no other candidate is known.
-	Peers func(ctx context.Context, tell func([]locks.Peer))
+	WatchPeers func(ctx context.Context, tell func([]locks.Peer))
 	// Health is how this candidate knows whether it should lead.
 	Health Health
 	// ProcessID returns what is known so far about this process, for the records that
 	// it writes. It must return at once. Nil means that nothing is known.
 	ProcessID func() locks.ProcessID
-	// Dead blocks until it is proven that the process which holds the lock has ended,
+	// ProveDead blocks until it is proven that the process which holds the lock has ended,
 	// and then returns nil: the candidate takes over without waiting for the lease.
-	// Only a fact counts that no fault of network, clock or server can imitate. If Dead
+	// Only a fact counts that no fault of network, clock or server can imitate. If ProveDead
 	// cannot tell, it returns an error, and is called again only when something about
 	// the holder changes. It runs in its own goroutine while this candidate follows
-	// that holder. Then ctx ends, and Dead returns soon after. Nil means that nothing
+	// that holder. Then ctx ends, and ProveDead returns soon after. Nil means that nothing
 	// is ever proven.
-	Dead func(ctx context.Context, holder locks.Suspect) error
+	ProveDead func(ctx context.Context, holder locks.Suspect) error
+
+	// Queue, if set, bounds how many writes of many electors are under way at a time. It is
+	// called before each write, waits for the write's turn, and fails only if ctx ends. leave is
+	// called once the write has its answer. It is safe for concurrent use.
+	Queue func(ctx context.Context) (leave func(), err error)
 
 	// TracerProvider receives one span for each takeover that this candidate wins.
 	// MeterProvider receives the metrics, see docs/metrics.md. Nil means none, at no cost.

@@ -17,12 +17,12 @@ const (
 	fewPeers = 20
 )
 
-// Spread is the default head start. It keeps candidates that learn at the same instant
+// Spread is the default takeover delay. It keeps candidates that learn at the same instant
 // that a lock is free from writing at that instant. It is pure, and zero for a candidate
 // that knows that it is the only one.
 //
 // Its length follows from a hash of the identity and the lock. Few candidates of a crowd
-// get a short head start, and many a long one, so the number that have begun grows
+// get a short takeover delay, and many a long one, so the number that have begun grows
 // exponentially. Whether there are three or 500 candidates, the first few write, and the
 // others see that the lock is taken. Multicast receivers of unknown number avoid
 // answering all at once in the same way (RFC 5740, 5.2.2).
@@ -46,7 +46,7 @@ func (o Takeover) Spread(t Timing) time.Duration {
 
 // stagger is how much later than the first candidate this one sends a request that all have
 // a reason to send at the same moment, because the holder fell silent, or their watches or
-// requests failed. start is the head start of this candidate.
+// requests failed. start is the takeover delay of this candidate.
 func (r *run) stagger(start time.Duration) time.Duration {
 	t := r.config.Timing
 	switch {
@@ -62,16 +62,16 @@ func (r *run) stagger(start time.Duration) time.Duration {
 
 // unordered reports whether only its hash ranks this candidate among the others.
 func (r *run) unordered() bool {
-	return len(r.trusted) == 0 || len(r.trusted) > fewPeers && r.config.HeadStart == nil
+	return len(r.trusted) == 0 || len(r.trusted) > fewPeers && r.config.TakeoverDelay == nil
 }
 
 // currentStagger is this candidate's stagger at this moment.
 func (r *run) currentStagger() time.Duration {
 	free, known := r.free()
 	if !known {
-		free.headStart = r.headStart(r.takeover(free.Freeing))
+		free.takeoverDelay = r.takeoverDelay(r.takeover(free.Freeing))
 	}
-	return r.stagger(free.headStart)
+	return r.stagger(free.takeoverDelay)
 }
 
 // prepareEarly is how much earlier than others a candidate makes sure that it has a live

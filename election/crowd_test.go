@@ -89,7 +89,7 @@ func TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn(t *testing.T) {
 		scenario(t, func(s *stage) {
 			s.start("a").Leads()
 			b := s.start("b", func(c *election.Config) {
-				c.HeadStart = func(election.Takeover) time.Duration { return start }
+				c.TakeoverDelay = func(election.Takeover) time.Duration { return start }
 			})
 			time.Sleep(interval + interval/2)
 			b.link.Set(lockstest.Fault{Mute: true})
@@ -98,7 +98,7 @@ func TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn(t *testing.T) {
 			soon := b.link.Calls("read") - before
 			time.Sleep(interval / 2)
 			if got := [2]int{soon, b.link.Calls("read") - before}; got != want {
-				t.Errorf("with a head start of %v: %d reads at the silence and until its turn, want %d", start, got, want)
+				t.Errorf("with a takeover delay of %v: %d reads at the silence and until its turn, want %d", start, got, want)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestAReadThatWaitedForEtcdsElectionIsNoRoundTrip(t *testing.T) {
 			a.Leads()
 			var trip atomic.Int64
 			b := s.candidate("b", inSeconds, func(c *election.Config) {
-				c.HeadStart = func(t election.Takeover) time.Duration {
+				c.TakeoverDelay = func(t election.Takeover) time.Duration {
 					trip.Store(int64(t.RoundTrip))
 					return 0
 				}

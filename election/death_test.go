@@ -67,7 +67,7 @@ func (c *coroner) see(ctx context.Context, s locks.Suspect) error {
 	}
 }
 
-func (c *coroner) heeded(config *election.Config) { config.Dead = c.see }
+func (c *coroner) heeded(config *election.Config) { config.ProveDead = c.see }
 
 // die ends a candidate as the end of its process does: its work is gone, and it no longer
 // sends anything.
@@ -96,13 +96,13 @@ func TestALeaseNeedNotRunOutOnceItsHolderIsProvenDead(t *testing.T) {
 	})
 }
 
-func TestAHeadStartIsLeftAlsoWhereTheHolderIsDead(t *testing.T) {
+func TestATakeoverDelayIsLeftAlsoWhereTheHolderIsDead(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var judge coroner
 		a := s.start("a")
 		a.Leads()
 		b := s.start("b", judge.heeded, func(c *election.Config) {
-			c.HeadStart = func(o election.Takeover) time.Duration {
+			c.TakeoverDelay = func(o election.Takeover) time.Duration {
 				if o.Cause != status.CauseDied {
 					return time.Minute
 				}
@@ -145,8 +145,8 @@ func TestAProofIsOfOneTermAlone(t *testing.T) {
 		first := s.record().AcquireTime
 		var judge coroner
 		b := s.start("b", func(c *election.Config) {
-			c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
-			c.Dead = func(ctx context.Context, o locks.Suspect) error {
+			c.TakeoverDelay = func(election.Takeover) time.Duration { return time.Second }
+			c.ProveDead = func(ctx context.Context, o locks.Suspect) error {
 				if o.Acquired.Equal(first.Truncate(time.Microsecond)) {
 					return judge.see(ctx, o)
 				}
@@ -232,7 +232,7 @@ func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 				backup := s.record()
 				b := s.start("b", judge.heeded)
 				c := s.candidate("c", judge.heeded, func(c *election.Config) {
-					c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
+					c.TakeoverDelay = func(election.Takeover) time.Duration { return time.Second }
 				})
 				c.Start()
 				a.die()
@@ -260,7 +260,7 @@ func TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed(t *testing.T) {
 		backup := s.record()
 		b := s.start("b", judge.heeded)
 		c := s.start("c", judge.heeded, func(c *election.Config) {
-			c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
+			c.TakeoverDelay = func(election.Takeover) time.Duration { return time.Second }
 		})
 		a.die()
 		close(judge.of("a"))
@@ -352,7 +352,7 @@ func TestWhoCannotTellIsNotAskedTheSameAgain(t *testing.T) {
 		time.Sleep(2 * interval) // its token is noted
 		var asked atomic.Int32
 		b := s.start("b", func(c *election.Config) {
-			c.Dead = func(context.Context, locks.Suspect) error { asked.Add(1); return errors.New("no idea") }
+			c.ProveDead = func(context.Context, locks.Suspect) error { asked.Add(1); return errors.New("no idea") }
 		})
 		time.Sleep(10 * interval)
 		if n := asked.Load(); n != 1 {
@@ -374,8 +374,8 @@ func TestTheTwoThatGoFirstAreEarly(t *testing.T) {
 		var judges [4]coroner
 		for i, who := range []string{"b", "c", "d", "e"} {
 			s.start(who, judges[i].heeded, func(c *election.Config) {
-				c.Peers = func(ctx context.Context, tell func([]locks.Peer)) { tell(peers); <-ctx.Done() }
-				c.HeadStart = func(o election.Takeover) time.Duration { return delays[o.Candidate.Identity] }
+				c.WatchPeers = func(ctx context.Context, tell func([]locks.Peer)) { tell(peers); <-ctx.Done() }
+				c.TakeoverDelay = func(o election.Takeover) time.Duration { return delays[o.Candidate.Identity] }
 			})
 		}
 		time.Sleep(3 * interval)
@@ -395,10 +395,10 @@ func TestWhoIsEarlyIsReckonedAnewOnlyWhenSomethingChanges(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		var judge coroner
-		var asked atomic.Int32 // for head starts of others
+		var asked atomic.Int32 // for takeover delays of others
 		all := newCrowd("a", "d")
 		s.start("d", judge.heeded, all.join, func(c *election.Config) {
-			c.HeadStart = func(o election.Takeover) time.Duration {
+			c.TakeoverDelay = func(o election.Takeover) time.Duration {
 				if o.Candidate.Identity == "d" {
 					return 1
 				}

@@ -15,7 +15,7 @@ import (
 // mostProbers is how many candidates ask servers about a holder.
 const mostProbers = 2
 
-// deathProbe is a call of Config.Dead for one suspect, in its own goroutine. The zero
+// deathProbe is a call of Config.ProveDead for one suspect, in its own goroutine. The zero
 // deathProbe is about nobody.
 type deathProbe struct {
 	suspect locks.Suspect
@@ -29,7 +29,7 @@ type deathProbe struct {
 // already. A candidate that may not campaign does not ask, because it has no use for the
 // answer.
 func (r *run) probeDeath() {
-	if r.config.Dead == nil {
+	if r.config.ProveDead == nil {
 		return
 	}
 	suspect, suspected := r.observer.Suspect()
@@ -52,7 +52,7 @@ func (r *run) probeDeath() {
 	proven := make(chan struct{}, 1)
 	r.deathProbe = deathProbe{suspect: suspect, over: over, about: rules.TenureOf(r.observer.Newest().Record), proven: proven, end: end}
 	r.background.Go(func() {
-		if r.config.Dead(ctx, suspect) == nil {
+		if r.config.ProveDead(ctx, suspect) == nil {
 			proven <- struct{}{}
 		}
 	})

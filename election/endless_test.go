@@ -68,7 +68,7 @@ func TestACrowdThatIsKeptWaitingReadsAtDifferentTimes(t *testing.T) {
 		endless(s, 0)
 		all := make([]*seat, crowd)
 		for i := range all {
-			all[i] = s.start(fmt.Sprint("c", i), func(c *election.Config) { c.HeadStart = nil })
+			all[i] = s.start(fmt.Sprint("c", i), func(c *election.Config) { c.TakeoverDelay = nil })
 		}
 		time.Sleep(time.Minute)
 		reads := func() (n int) {

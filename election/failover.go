@@ -56,7 +56,7 @@ func (t *telemetry) failover(ctx context.Context, won acquisition, term Term, m 
 	free := rules.Latest(won.At, won.Life)
 	claimed := rules.Latest(first.sent.awake, free)
 	f.phase("election.silence", f.life, free)
-	f.phase("election.head_start", free, claimed)
+	f.phase("election.delay", free, claimed)
 	acquire := f.phase("election.acquire", claimed, last.end)
 	for i, a := range attempts {
 		f.attempt(acquire, a, i)

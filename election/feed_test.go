@@ -31,7 +31,7 @@ func leaders(t *testing.T, n int, before func(*election.Elector)) (all []*electi
 		runs.Wait()
 	})
 	for i := range n {
-		e, err := election.New(election.Config{Lock: memory.New(fmt.Sprint("lock-", i)), Candidate: locks.Candidate{Identity: "a"}, HeadStart: none})
+		e, err := election.New(election.Config{Lock: memory.New(fmt.Sprint("lock-", i)), Candidate: locks.Candidate{Identity: "a"}, TakeoverDelay: none})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ type following struct {
 	delay, early time.Duration
 
 	denied      *locks.Version // what the last write was to replace, if it met a conflict
-	barred      bool           // the lock's guardian does not let this candidate campaign
+	barred      bool           // this candidate may not campaign
 	acquisition acquisition    // the takeover that is under way
 }
 
@@ -80,8 +80,10 @@ func (f *following) proceed() time.Time {
 	if !f.requester.acquiring() && (!known || free.At.After(now)) {
 		f.acquisition = acquisition{} // another candidate was faster, or the holder lives
 	}
-	f.barred = !f.permission.Granted || f.unfit()
-	f.delay, f.early = f.stagger(free.headStart), f.prepareEarly(free.headStart)
+	why := f.waitsFor()
+	f.barred = why != "" || !f.permission.Granted || f.unfit()
+	f.publishWaiting(why)
+	f.delay, f.early = f.stagger(free.takeoverDelay), f.prepareEarly(free.takeoverDelay)
 	f.overtakeAfter, f.askAt = f.impatience(f.requester.busy() && f.requester.newest.writes()), f.askWhen(now)
 	f.ahead = max(prepareLead, min(2*f.requester.readTook, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known, f.requester.newest)

@@ -22,8 +22,8 @@ var errLeft = errors.New("the lock's guardian has left")
 
 // startGuardian starts the guardian, if there is one.
 func (r *run) startGuardian() {
-	guardian, ok := r.config.Lock.(locks.Guardian)
-	if !ok {
+	guardian := r.config.Lock.Capabilities().Guardian
+	if guardian == nil {
 		r.permission.Granted = true
 		return
 	}
@@ -52,13 +52,17 @@ func latestTo[T any](box chan T) func(T) {
 // setPermission notes whether this candidate may campaign.
 func (r *run) setPermission(c locks.Permission) {
 	r.permission = c
-	r.publishWaiting(c.Why)
+	r.publishWaiting(r.waitsFor())
 }
+
+// waitsFor is what must happen before this candidate may campaign; empty if nothing must, or if
+// that is not known.
+func (r *run) waitsFor() string { return cmp.Or(r.observer.Newest().Barred, r.permission.Why) }
 
 // stopIfWithdrawn ends a term in good order if this candidate may not even campaign.
 func (l *leadership) stopIfWithdrawn() {
-	if !l.permission.Granted {
-		l.stopWork(fmt.Errorf("%w: %s", ErrWithdrawn, l.permission.Why))
+	if !l.permission.Granted || l.observer.Newest().Barred != "" {
+		l.stopWork(fmt.Errorf("%w: %s", ErrWithdrawn, l.waitsFor()))
 	}
 }
 

@@ -44,6 +44,8 @@ func guard(c *election.Config) *guarded {
 	return g
 }
 
+func (g *guarded) Capabilities() locks.Capabilities { return locks.Capabilities{Guardian: g} }
+
 func (g *guarded) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	for {
 		select {

@@ -43,7 +43,7 @@ var ErrNotReleased = errors.New("the lock was not released")
 // HandOver returns nil once the lock has been released, and does not wait for the
 // successor. It fails at once, and the term goes on, with [ErrNotLeading],
 // [ErrStopping], [ErrNoSuccessor] or [ErrSuccessorUnhealthy]. It fails later, as Resign
-// does, with [ErrNotReleased] or the cause of ctx's end. Without Config.Peers the
+// does, with [ErrNotReleased] or the cause of ctx's end. Without Config.WatchPeers the
 // elector does not know who campaigns: it accepts any Identity, and refuses a Zone. If
 // the work calls HandOver, that does what a call of Resign does there.
 func (e *Elector) HandOver(ctx context.Context, to locks.Successor) error {
@@ -265,7 +265,7 @@ type noShow struct {
 	until time.Time // until then it is not chosen again
 }
 
-// noteNoShow notes that a successor did not take the lock. Config.Peers may report it as
+// noteNoShow notes that a successor did not take the lock. Config.WatchPeers may report it as
 // alive for long after its node died. The elector does not choose it again for a while,
 // which doubles each time, because each try costs a Precedence.
 func (r *run) noteNoShow(identity string) {

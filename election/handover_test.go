@@ -48,10 +48,10 @@ func (c *crowd) change(f func(peers []locks.Peer) []locks.Peer) {
 	synctest.Wait()
 }
 
-// behind gives a candidate a head start to wait for, and lets it know those of the others.
+// behind gives a candidate a takeover delay to wait for, and lets it know those of the others.
 func behind(waits map[string]time.Duration) func(*election.Config) {
 	return func(c *election.Config) {
-		c.HeadStart = func(o election.Takeover) time.Duration { return waits[o.Candidate.Identity] }
+		c.TakeoverDelay = func(o election.Takeover) time.Duration { return waits[o.Candidate.Identity] }
 	}
 }
 

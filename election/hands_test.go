@@ -195,7 +195,7 @@ func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
 		a.Leads()
 		a.link.Set(lockstest.Fault{Mute: true})      // its watch reports nothing now
 		b := s.start("b", func(c *election.Config) { // after a has read its own release
-			c.HeadStart = func(election.Takeover) time.Duration { return interval / 10 }
+			c.TakeoverDelay = func(election.Takeover) time.Duration { return interval / 10 }
 		})
 		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)

@@ -20,13 +20,13 @@ import (
 // Health has no Check, so the candidate always counts as healthy.
 //
 // An unhealthy follower leaves a free lock to the others for one more LeaseDuration,
-// unless all candidates that it knows from Config.Peers are unhealthy too.
+// unless all candidates that it knows from Config.WatchPeers are unhealthy too.
 //
 // A leader that has been unhealthy for After ends its term in good order, with
 // [ErrUnhealthy], and leaves the lock to others for StayBack. If it knows the other
 // candidates and none of them is healthy, it leads on and says so in
 // Status.Unhealthy, because an unhealthy leader does more than none. Without
-// Config.Peers it ends its term in any case. If no healthy candidate then takes the
+// Config.WatchPeers it ends its term in any case. If no healthy candidate then takes the
 // lock within a LeaseDuration, an unhealthy one does, and leads ten times as long
 // before it gives up again.
 type Health struct {

@@ -221,9 +221,9 @@ func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
 			r.Details = locks.Details{Holder: "x", Zone: "old", Pod: locks.Pod{Name: "old", UID: "old"}}
 		})
 		a := s.start("a", func(c *election.Config) {
-			c.HeadStart = func(o election.Takeover) time.Duration {
+			c.TakeoverDelay = func(o election.Takeover) time.Duration {
 				if o.Previous != "client-go" || o.PreviousZone != "" || o.PreviousPod != (locks.Pod{}) {
-					t.Errorf("head start is asked for %+v", o)
+					t.Errorf("takeover delay is asked for %+v", o)
 				}
 				return 0
 			}

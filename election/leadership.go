@@ -180,8 +180,7 @@ func (l *leadership) handle(e event) {
 // inspect compares the newest record with the term. Another holder or a newer token ends
 // the term (S7). So does a record that somebody emptied (S3), and the leader then puts its
 // name back. It recreates a deleted record at once (S4), or after a pause if something deletes it
-// again and again. It mends what somebody changed, and answers a request on the record. A term
-// that is void ends at once.
+// again and again. It mends what somebody changed, and answers a request on the record.
 func (l *leadership) inspect() {
 	now := l.observer.Newest()
 	switch holder := now.Record.Holder; {
@@ -194,9 +193,8 @@ func (l *leadership) inspect() {
 		l.lose(&LostError{Reason: "somebody else took it", Holder: holder})
 	case !l.observer.Holds():
 		l.lose(&LostError{Reason: "another process of this identity took it: " + l.observer.DuplicateIdentity(), Holder: holder})
-	case now.Void != "":
-		l.lose(&LostError{Reason: now.Void, silence: true})
 	default:
+		l.stopIfWithdrawn()
 		l.mend()
 		l.answerRequest()
 	}

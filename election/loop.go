@@ -35,12 +35,12 @@ type run struct {
 	watching      context.Context
 	unwatch       context.CancelFunc
 	problems      map[operation]error   // by kind
-	guardian      locks.Guardian        // nil if the lock is not one
+	guardian      locks.Guardian        // nil if the lock has none
 	permission    locks.Permission      // whether this candidate may campaign
 	permissions   chan locks.Permission // nil without a guardian
 	guardianLeft  chan error            // gets what the guardian's Attend returned
 	background    sync.WaitGroup        // goroutines of this Run, except the work and the requests
-	peerUpdates   chan []locks.Peer     // nil without Config.Peers
+	peerUpdates   chan []locks.Peer     // nil without Config.WatchPeers
 	peers         []locks.Peer          // all candidates that are known, by identity
 	trusted       []locks.Peer          // those of them that nobody has made up, as far as is known
 	healthUpdates chan error            // nil without Health.Check
@@ -73,7 +73,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Token:        e.Term().Token,
 			Forfeited:    e.forfeited.Load(),
 		}),
-		requester: newRequester(e.config.Lock, e.clock, &e.loopWatchdog),
+		requester: newRequester(e.config, e.clock, &e.loopWatchdog),
 		share:     rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
 		problems:  map[operation]error{},
 		noShows:   map[string]noShow{},
@@ -153,14 +153,9 @@ type (
 	workOver           struct{ err error }
 )
 
-// wait returns the next event. All electors of a process are parked here, so what makes the
-// events is in functions of its own, whose temporary values need no room on the stacks
-// meanwhile.
+// wait returns the next event.
 func (r *run) wait(until time.Time) event {
 	r.loopWatchdog.expectLoop(until)
-	if e := r.watcher.next(); e != nil {
-		return e
-	}
 	alarm, stopAlarm := sleep.After(time.Until(until))
 	defer stopAlarm()
 	select {
@@ -170,14 +165,9 @@ func (r *run) wait(until time.Time) event {
 		r.stop, r.endBegan = nil, time.Now()
 		return stopWanted{}
 	case a := <-r.requester.answers:
-		return r.received(a)
+		return r.requester.received(a)
 	case e := <-r.watcher.events:
 		return e
-	case <-r.watcher.ready:
-		if e := r.watcher.take(); e != nil {
-			return e
-		}
-		return timeUp{}
 	case err := <-r.watcher.ended:
 		return watchOver{err}
 	case request := <-r.stepDowns:
@@ -200,9 +190,6 @@ func (r *run) wait(until time.Time) event {
 		return workOver{err}
 	}
 }
-
-//go:noinline
-func (r *run) received(a *answer) event { return r.requester.received(a) }
 
 // handle answers those events that all states answer alike.
 func (r *run) handle(e event) {

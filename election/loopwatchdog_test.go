@@ -115,8 +115,8 @@ func TestAnElectorThatIsWedgedIsFound(t *testing.T) {
 		"a lock that does not return from writes": {change: func(c *election.Config, let chan struct{}) {
 			c.Lock = stuck{c.Lock, nil, closed, let}
 		}},
-		"a head start that does not return": {change: func(c *election.Config, let chan struct{}) {
-			c.HeadStart = func(election.Takeover) time.Duration { <-let; return 0 }
+		"a takeover delay that does not return": {change: func(c *election.Config, let chan struct{}) {
+			c.TakeoverDelay = func(election.Takeover) time.Duration { <-let; return 0 }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAProcessThatStoodStillIsNotKilledForIt(t *testing.T) {
 	scenario(t, func(s *stage) {
 		let := make(chan struct{})
 		a := s.start("a", func(c *election.Config) {
-			c.HeadStart = func(election.Takeover) time.Duration { <-let; return 0 }
+			c.TakeoverDelay = func(election.Takeover) time.Duration { <-let; return 0 }
 		})
 		time.Sleep(time.Hour)
 		lives(t, "before the loop has run again", a.Elector)

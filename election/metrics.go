@@ -33,7 +33,7 @@ type meters struct {
 	place []attribute.KeyValue                // the lock without its name
 	lock  metric.MeasurementOption            // the lock
 	name  metric.MeasurementOption            // the lock as client-go names it
-	crowd attribute.KeyValue                  // the lock, or what names the candidates of many locks
+	group attribute.KeyValue                  // the lock, or what names the candidates of many locks
 	by    map[string]metric.MeasurementOption // place and a result
 	phase func() (now string, all []string)   // nil without a migration
 	check bool                                // the candidate's health is checked
@@ -78,24 +78,19 @@ func newMeters(c Config) (*meters, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := c.Lock.Describe()
+	d, can := c.Lock.Describe(), c.Lock.Capabilities()
 	m := &meters{
 		Instruments: instruments,
 		place:       metrics.Place(d),
 		lock:        set(lockAttributes(d)...),
 		name:        set(metrics.KeyMasterName.String(d.Name)),
-		crowd:       metrics.KeyLock.String(d.Name),
+		group:       metrics.KeyLock.String(cmp.Or(can.Group, d.Name)),
+		phase:       can.Phases,
 		by:          map[string]metric.MeasurementOption{},
 		check:       c.Health.Check != nil,
 	}
 	for _, result := range results {
 		m.by[result] = m.at(metrics.KeyResult.String(result))
-	}
-	if lock, is := c.Lock.(locks.Phased); is {
-		m.phase = lock.Phases
-	}
-	if lock, is := c.Lock.(locks.Crowded); is {
-		m.crowd = metrics.KeyLock.String(lock.Crowd())
 	}
 	m.tellLeader(context.Background())
 	return m, nil
@@ -206,9 +201,9 @@ func (m *meters) known(now time.Time) (zones map[string]int, evacuated []string,
 // ofZone returns the attributes of the candidates in a zone; empty if that is unknown.
 func (m *meters) ofZone(zone string) metric.MeasurementOption {
 	if zone == "" {
-		return m.at(m.crowd)
+		return m.at(m.group)
 	}
-	return m.at(m.crowd, metrics.KeyCandidateZone.String(zone))
+	return m.at(m.group, metrics.KeyCandidateZone.String(zone))
 }
 
 // tellLeader tells whether this candidate leads.

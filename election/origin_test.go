@@ -157,7 +157,7 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 				c := deletedTwice(s, link)
 				time.Sleep(time.Second)
 				s.start("d", func(c *election.Config) {
-					c.Dead = func(_ context.Context, holder locks.Suspect) error {
+					c.ProveDead = func(_ context.Context, holder locks.Suspect) error {
 						if holder.Details.Holder != "c" {
 							return errors.New("it lives")
 						}
@@ -177,7 +177,7 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 func TestS4WhoGivesUpAWaitingLockLeavesItAlone(t *testing.T) {
 	scenario(t, func(s *stage) {
 		c := deletedTwice(s, lockstest.Fault{Mute: true}, func(c *election.Config) {
-			c.Peers = func(ctx context.Context, tell func([]locks.Peer)) {
+			c.WatchPeers = func(ctx context.Context, tell func([]locks.Peer)) {
 				tell([]locks.Peer{peer("b"), peer("c")})
 				<-ctx.Done()
 			}
@@ -228,7 +228,7 @@ func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testin
 		a.Leads()
 		b := s.start("b", func(c *election.Config) {
 			c.Lock = coarse{c.Lock, time.Second}
-			c.HeadStart = func(election.Takeover) time.Duration { return 1500 * time.Millisecond }
+			c.TakeoverDelay = func(election.Takeover) time.Duration { return 1500 * time.Millisecond }
 		})
 		time.Sleep(2 * interval)
 		a.Stop()

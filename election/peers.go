@@ -13,9 +13,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// watchPeers starts Config.Peers, if there is one.
+// watchPeers starts Config.WatchPeers, if there is one.
 func (r *run) watchPeers(ctx context.Context) {
-	if r.config.Peers == nil {
+	if r.config.WatchPeers == nil {
 		return
 	}
 	r.peerUpdates = make(chan []locks.Peer, 1)
@@ -25,7 +25,7 @@ func (r *run) watchPeers(ctx context.Context) {
 			note(peers)
 		}
 	}
-	r.background.Go(func() { r.config.Peers(ctx, tell) })
+	r.background.Go(func() { r.config.WatchPeers(ctx, tell) })
 }
 
 // setPeers notes who campaigns, in a new slice that never changes.
@@ -38,7 +38,7 @@ func (r *run) setPeers(peers []locks.Peer) {
 	r.meters.know(r.peers)
 }
 
-// takeover returns what decides the head start of this candidate, or of another one that is
+// takeover returns what decides the takeover delay of this candidate, or of another one that is
 // put in its place.
 func (r *run) takeover(f rules.Freeing) Takeover {
 	return Takeover{
@@ -54,23 +54,23 @@ func (r *run) takeover(f rules.Freeing) Takeover {
 	}
 }
 
-// headStart is how long the candidate of a takeover leaves the free lock to others.
-func (r *run) headStart(t Takeover) time.Duration {
-	if r.config.HeadStart == nil {
+// takeoverDelay is how long the candidate of a takeover leaves the free lock to others.
+func (r *run) takeoverDelay(t Takeover) time.Duration {
+	if r.config.TakeoverDelay == nil {
 		return t.Spread(r.config.Timing)
 	}
-	return max(0, r.config.HeadStart(t))
+	return max(0, r.config.TakeoverDelay(t))
 }
 
 // sooner returns a function that compares candidates by who comes first at a takeover: those that
-// somebody may have made up come last. It asks for each head start once.
+// somebody may have made up come last. It asks for each takeover delay once.
 func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 	starts := map[string]time.Duration{}
 	start := func(p locks.Peer) time.Duration {
 		delay, known := starts[p.Identity]
 		if !known {
 			t.Candidate = p.Candidate
-			delay = r.headStart(t)
+			delay = r.takeoverDelay(t)
 			starts[p.Identity] = delay
 		}
 		return delay

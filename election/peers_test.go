@@ -22,7 +22,7 @@ func peer(identity string) locks.Peer {
 // informed tells a candidate its peers, which words describe.
 func informed(words chan []locks.Peer) func(*election.Config) {
 	return func(c *election.Config) {
-		c.Peers = func(ctx context.Context, tell func([]locks.Peer)) {
+		c.WatchPeers = func(ctx context.Context, tell func([]locks.Peer)) {
 			for {
 				select {
 				case peers := <-words:
@@ -35,14 +35,14 @@ func informed(words chan []locks.Peer) func(*election.Config) {
 	}
 }
 
-func TestAHeadStartKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
+func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
 		words := make(chan []locks.Peer)
 		var asked election.Takeover
 		b := s.start("b", informed(words), func(c *election.Config) {
-			c.HeadStart = func(o election.Takeover) time.Duration { asked = o; return 0 }
+			c.TakeoverDelay = func(o election.Takeover) time.Duration { asked = o; return 0 }
 		})
 		words <- []locks.Peer{peer("a")}
 		words <- []locks.Peer{peer("c"), peer("a"), peer("b")}
@@ -53,7 +53,7 @@ func TestAHeadStartKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 		a.link.Set(cut)
 		b.Leads()
 		if want := []locks.Peer{peer("a"), peer("b"), peer("c")}; !reflect.DeepEqual(asked.Peers, want) {
-			t.Errorf("head start is asked for among %+v, want %+v", asked.Peers, want)
+			t.Errorf("takeover delay is asked for among %+v, want %+v", asked.Peers, want)
 		}
 		if want := []string{"za", "zb"}; !slices.Equal(asked.Evacuated, want) {
 			t.Errorf("evacuated are %q, want %q", asked.Evacuated, want)
@@ -61,16 +61,16 @@ func TestAHeadStartKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 	})
 }
 
-// TestADoubtfulPeerGetsNoHeadStart: whoever makes up candidates delays no takeover. Somebody may
+// TestADoubtfulPeerGetsNoTakeoverDelay: whoever makes up candidates delays no takeover. Somebody may
 // still name one as successor.
-func TestADoubtfulPeerGetsNoHeadStart(t *testing.T) {
+func TestADoubtfulPeerGetsNoTakeoverDelay(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
 		words := make(chan []locks.Peer)
 		var asked election.Takeover
 		b := s.start("b", informed(words), func(c *election.Config) {
-			c.HeadStart = func(o election.Takeover) time.Duration { asked = o; return 0 }
+			c.TakeoverDelay = func(o election.Takeover) time.Duration { asked = o; return 0 }
 		})
 		doubtful := peer("0")
 		doubtful.Doubtful = true
@@ -78,7 +78,7 @@ func TestADoubtfulPeerGetsNoHeadStart(t *testing.T) {
 		a.link.Set(cut)
 		b.Leads()
 		if want := []locks.Peer{peer("a"), peer("b")}; !reflect.DeepEqual(asked.Peers, want) {
-			t.Errorf("head start is asked for among %+v, want %+v", asked.Peers, want)
+			t.Errorf("takeover delay is asked for among %+v, want %+v", asked.Peers, want)
 		}
 	})
 }
@@ -140,8 +140,8 @@ func TestPeersMayReturnAndTellLater(t *testing.T) {
 		var report func([]locks.Peer)
 		var asked election.Takeover
 		b := s.start("b", func(c *election.Config) {
-			c.Peers = func(_ context.Context, tell func([]locks.Peer)) { report = tell }
-			c.HeadStart = func(o election.Takeover) time.Duration { asked = o; return 0 }
+			c.WatchPeers = func(_ context.Context, tell func([]locks.Peer)) { report = tell }
+			c.TakeoverDelay = func(o election.Takeover) time.Duration { asked = o; return 0 }
 		})
 		report([]locks.Peer{peer("a")})
 		var tellers sync.WaitGroup
@@ -152,7 +152,7 @@ func TestPeersMayReturnAndTellLater(t *testing.T) {
 		a.Stop()
 		b.Leads()
 		if want := []locks.Peer{peer("a"), peer("b")}; !reflect.DeepEqual(asked.Peers, want) {
-			t.Errorf("head start is asked for among %+v, want %+v", asked.Peers, want)
+			t.Errorf("takeover delay is asked for among %+v, want %+v", asked.Peers, want)
 		}
 		b.Stop()
 		if err := b.Wait(); err != nil {

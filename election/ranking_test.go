@@ -34,7 +34,7 @@ func BenchmarkAChangeAmongSoManyPeers(b *testing.B) {
 			peers := multitude(n)
 			ranking := election.NewRanking(election.Config{
 				Lock: memory.New("lock"), Candidate: peers[n-1].Candidate, Timing: election.Timing{}.WithDefaults(),
-				HeadStart: zone.Order{}.Cached(),
+				TakeoverDelay: zone.Order{}.Cached(),
 			})
 			b.ReportAllocs()
 			for i := range b.N {
@@ -45,21 +45,21 @@ func BenchmarkAChangeAmongSoManyPeers(b *testing.B) {
 	}
 }
 
-// TestAChangeOfPeersAsksForEachHeadStartOnce: the loop asks, and it has renewals to send.
-func TestAChangeOfPeersAsksForEachHeadStartOnce(t *testing.T) {
+// TestAChangeOfPeersAsksForEachTakeoverDelayOnce: the loop asks, and it has renewals to send.
+func TestAChangeOfPeersAsksForEachTakeoverDelayOnce(t *testing.T) {
 	const n = 100
 	peers, asked := multitude(n), map[string]int{}
 	ranking := election.NewRanking(election.Config{
 		Lock: memory.New("lock"), Candidate: peers[n-1].Candidate,
-		HeadStart: func(o election.Takeover) time.Duration {
+		TakeoverDelay: func(o election.Takeover) time.Duration {
 			asked[o.Candidate.Identity]++
-			return zone.Order{}.HeadStart(o)
+			return zone.Order{}.TakeoverDelay(o)
 		},
 	})
 	ranking.Meet(peers, peers[1].Identity)
 	for identity, times := range asked {
 		if times > 1 {
-			t.Fatalf("it asked %d times for the head start of %s", times, identity)
+			t.Fatalf("it asked %d times for the takeover delay of %s", times, identity)
 		}
 	}
 }

@@ -92,9 +92,42 @@ func (l *leadership) renew(before locks.Record, limit time.Duration) {
 		details.Refused = *l.refused
 	}
 	details.ProcessID, details.Nonce = l.config.ProcessID(), l.nonce
-	now := l.clock.now()
+	now, newest := l.clock.now(), l.observer.Newest()
 	l.wrote = rules.Renewal(before, details, lease, now.awake)
-	l.sendWrite(&l.writes, request{op: opRenew, base: l.observer.Newest().Version, since: l.unanswered, record: l.wrote, sent: now, limit: limit})
+	l.sendWrite(&l.writes, request{
+		op: opRenew, base: newest.Version, since: l.unanswered, record: l.wrote, sent: now, limit: limit,
+		beat: l.beatFor(newest.Record), before: l.sent,
+	})
+}
+
+// beatFor is whether the lock's Renewer may renew the term instead of the write that was prepared,
+// with the record as it is now. It may if nothing would change but the time. What a term notes
+// first can wait: for a turn that does not come, or for a server that is so slow that its answer
+// would cost the term.
+func (l *leadership) beatFor(is locks.Record) beat {
+	if l.requester.renewer == nil {
+		return noBeat
+	}
+	noted := is
+	if d := &noted.Details; d.Holder == l.wrote.Details.Holder {
+		d.Token, d.Trace, d.ContainerID = l.wrote.Details.Token, l.wrote.Details.Trace, l.wrote.Details.ContainerID
+	}
+	switch {
+	case onlyRenews(is, l.wrote), onlyRenews(noted, l.wrote) && l.requester.writeTook > fitsTwice(l.config.Timing):
+		return beatFirst
+	case onlyRenews(noted, l.wrote):
+		return beatLater
+	}
+	return noBeat
+}
+
+// onlyRenews reports whether a record differs from another in its RenewTime alone.
+func onlyRenews(was, is locks.Record) bool {
+	if was.AcquireTime.UnixMicro() == is.AcquireTime.UnixMicro() {
+		was.AcquireTime = is.AcquireTime
+	}
+	was.RenewTime = is.RenewTime
+	return was == is
 }
 
 // answered handles the answer to a renewal or a read.
@@ -198,7 +231,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 		l.refused = nil
 	}
 	l.renewAt = a.departed.awake.Add(timing.RenewInterval)
-	if a.departed != a.sent { // it was held back, as the next will be: in time for that
+	if a.snapshot.Kept { // it waited for a beat, as the next will: in time for that
 		l.renewAt = l.renewAt.Add(-timing.RenewInterval / 8)
 	}
 	l.renewAt = rules.Latest(l.renewAt, now.Add(l.afterWrite()))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -46,7 +47,18 @@ type request struct {
 	record locks.Record
 	sent   moment        // read before the call is made; writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
+	beat   beat          // renewals: whether the lock's Renewer may do it
+	before moment        // beats: a reading from before what renews the record may have left
 }
+
+// beat says whether a Renewer may do a renewal instead of a write.
+type beat int
+
+const (
+	noBeat    beat = iota
+	beatFirst      // the record is written only if nothing else renews it
+	beatLater      // the Renewer does it if the turn of the write does not come soon
+)
 
 // fresh reports whether the request uses a connection that is known to be alive. If no
 // answer comes on that, the API is away.
@@ -65,7 +77,7 @@ type answer struct {
 	err      error
 	end      time.Time
 
-	departed moment // when it left this process: later than sent if the lock held it back
+	departed moment // when it left this process: later than sent if it waited for its turn or for a beat
 	flight   *flight
 	newest   bool // no request was sent after it
 }
@@ -84,44 +96,22 @@ const mostFlights = 4
 // flight is a request that is under way.
 type flight struct {
 	request
-	clock  clock
 	cancel context.CancelFunc
-	gaveUp bool      // it was canceled to make room for another
-	asked  time.Time // when a read last showed that it had not landed; zero if none did
-	lost   bool      // it cannot land any more: another write has replaced the version that it was to replace
-	left   atomic.Pointer[departure]
+	gaveUp bool                   // it was canceled to make room for another
+	asked  time.Time              // when a read last showed that it had not landed; zero if none did
+	lost   bool                   // it cannot land any more: another write has replaced the version that it was to replace
+	left   atomic.Pointer[moment] // when it left this process; nil while it waits for its turn or for a beat
 }
 
-// departure is what a lock has reported about a request that it held back.
-type departure struct{ at moment } // zero while it is held back
-
-// Held notes that the lock holds the request back, see [locks.Dispatch].
-func (f *flight) Held() { f.left.Store(&departure{}) }
-
-// Sent notes that the request leaves now, see [locks.Dispatch].
-func (f *flight) Sent() { f.left.Store(&departure{f.clock.now()}) }
-
-// Now returns the present moment for SentAt, see [locks.Dispatch].
-func (f *flight) Now() any { return f.clock.now() }
-
-// SentAt notes that the request counts as one that left at an earlier moment.
-func (f *flight) SentAt(now any) {
-	if at, ok := now.(moment); ok {
-		f.left.Store(&departure{at})
-	}
-}
-
-// departed is when the request left this process. While the lock holds the request back,
-// that is not known.
+// departed is when the request left this process. While it waits for that, it is not known.
 func (f *flight) departed() (at moment, known bool) {
-	d := f.left.Load()
-	if d == nil {
-		return f.sent, true
+	if left := f.left.Load(); left != nil {
+		return *left, true
 	}
-	return d.at, !d.at.awake.IsZero()
+	return moment{}, false
 }
 
-// held reports whether the lock holds the request back.
+// held reports whether the request has not left this process yet.
 func (f *flight) held() bool {
 	_, known := f.departed()
 	return !known
@@ -142,6 +132,9 @@ func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
 // The loop owns all fields.
 type requester struct {
 	lock      locks.Lock
+	renewer   locks.Renewer                                   // nil if each renewal is a write
+	queue     func(context.Context) (leave func(), err error) // nil if no write waits for its turn
+	soon      time.Duration                                   // how long a write waits that a beat can replace
 	clock     clock
 	watchdog  *loopWatchdog
 	answers   chan *answer
@@ -153,8 +146,11 @@ type requester struct {
 	wait      sync.WaitGroup
 }
 
-func newRequester(lock locks.Lock, c clock, p *loopWatchdog) *requester {
-	return &requester{lock: lock, clock: c, watchdog: p, answers: make(chan *answer, mostFlights)}
+func newRequester(config Config, c clock, p *loopWatchdog) *requester {
+	return &requester{
+		lock: config.Lock, renewer: config.Lock.Capabilities().Renewer, queue: config.Queue, soon: config.Timing.RenewInterval,
+		clock: c, watchdog: p, answers: make(chan *answer, mostFlights),
+	}
 }
 
 // busy reports whether the loop waits for the answer to the last request.
@@ -188,19 +184,22 @@ func (c *requester) send(ctx context.Context, r request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
 	if r.fresh() {
-		ctx = locks.WithLiveConnection(ctx, r.since)
+		ctx = live.Since(ctx, r.since)
 	}
-	f := &flight{request: r, clock: c.clock, cancel: cancel}
-	ctx = locks.WithDispatch(ctx, f)
+	f := &flight{request: r, cancel: cancel}
+	if r.beat != beatFirst && (c.queue == nil || !r.writes()) {
+		f.left.Store(&r.sent)
+	}
 	c.flights, c.newest = append(c.flights, f), f
 	c.expectNext()
-	lock, a := c.lock, &answer{request: r, flight: f}
+	a := &answer{request: r, flight: f}
 	c.wait.Go(func() {
 		defer cancel()
-		if a.op == opRead {
-			a.read(ctx, lock)
-		} else {
-			a.write(ctx, lock)
+		switch {
+		case r.op == opRead:
+			a.snapshot, a.err = c.lock.Read(ctx)
+		case r.beat != beatFirst || !c.renewed(ctx, a):
+			c.write(ctx, a)
 		}
 		a.end, a.departed = time.Now(), a.sent
 		if at, known := f.departed(); known {
@@ -210,17 +209,47 @@ func (c *requester) send(ctx context.Context, r request) {
 	})
 }
 
-// A renewal may wait for a heartbeat. These are functions of their own so that no stack holds
-// the temporary values of both meanwhile.
-
-//go:noinline
-func (a *answer) read(ctx context.Context, lock locks.Lock) {
-	a.snapshot, a.err = lock.Read(ctx)
+// write makes a write when its turn has come, in the goroutine of the request.
+func (c *requester) write(ctx context.Context, a *answer) {
+	if c.queue != nil {
+		leave, err := c.turn(ctx, a)
+		if err != nil && a.beat == beatLater && ctx.Err() == nil && c.renewed(ctx, a) {
+			return
+		}
+		if a.err = err; err != nil {
+			return
+		}
+		defer leave()
+	}
+	if a.flight.held() {
+		now := c.clock.now()
+		a.flight.left.Store(&now)
+	}
+	a.snapshot, a.err = c.lock.Write(ctx, a.base, a.record)
 }
 
-//go:noinline
-func (a *answer) write(ctx context.Context, lock locks.Lock) {
-	a.snapshot, a.err = lock.Write(ctx, a.base, a.record)
+// turn waits for the turn of a write.
+func (c *requester) turn(ctx context.Context, a *answer) (leave func(), err error) {
+	if a.beat == beatLater {
+		limited, cancel := context.WithTimeout(ctx, c.soon)
+		defer cancel()
+		ctx = limited
+	}
+	return c.queue(ctx)
+}
+
+// renewed has the Renewer renew the record, and reports false if only a write can. What renewed it
+// left later than the moment before. A suspension of the machine since then may have come
+// afterwards, so it counts.
+func (c *requester) renewed(ctx context.Context, a *answer) bool {
+	sent, s, err := c.renewer.Renew(ctx, a.base)
+	if errors.Is(err, locks.ErrNotKept) {
+		return false
+	}
+	if a.snapshot, a.err = s, err; err == nil {
+		a.flight.left.Store(&moment{awake: sent, asleep: a.before.asleep})
+	}
+	return true
 }
 
 // received notes that the answer has been taken from the channel, and completes it.
@@ -260,7 +289,8 @@ func (c *requester) stopWaiting() { c.newest = nil }
 
 // supersede notes the newest version of the record. A write that was to replace an older one is
 // lost, and nothing waits for its answer. A creation may still land, if somebody deletes the
-// record first, so only a release waits for that. If a heartbeat keeps the record, its version says nothing about that of the lock.
+// record first, so only a release waits for that. The version of a record that is kept says nothing
+// about its last write.
 func (c *requester) supersede(newest locks.Snapshot) {
 	for _, f := range c.flights {
 		if f.writes() && f.isSuperseded(newest) {

@@ -57,14 +57,14 @@ func (s *stage) candidate(identity string, change ...func(*election.Config)) *se
 	s.T.Helper()
 	link := lockstest.NewFaulty(s.lock)
 	s.T.Cleanup(func() { link.Set(lockstest.Fault{}) })
-	config := election.Config{Lock: link, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, HeadStart: none}
+	config := election.Config{Lock: link, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, TakeoverDelay: none}
 	for _, f := range change {
 		f(&config)
 	}
 	return &seat{s.Seat(config), link}
 }
 
-// none is a head start that leaves out the spread, so that a test can tell to the
+// none is a takeover delay that leaves out the spread, so that a test can tell to the
 // nanosecond when a lock is taken.
 func none(election.Takeover) time.Duration { return 0 }
 
@@ -486,7 +486,7 @@ func (s *stage) afterAForeignTerm(led time.Duration) *seat {
 	time.Sleep(led)
 	a.link.Set(cut)
 	b := s.start("b", func(c *election.Config) {
-		c.HeadStart = func(o election.Takeover) time.Duration {
+		c.TakeoverDelay = func(o election.Takeover) time.Duration {
 			if o.Cause == status.CauseExpired {
 				return time.Minute // the foreigner comes first
 			}
@@ -845,15 +845,15 @@ func TestS8TheTokenIsNotedWithTheNextRenewal(t *testing.T) {
 	})
 }
 
-func TestS10AHeadStartOnlyDelays(t *testing.T) {
+func TestS10ATakeoverDelayOnlyDelays(t *testing.T) {
 	for _, head := range []time.Duration{-time.Hour, 0, 3 * time.Second} {
 		scenario(t, func(s *stage) {
 			a := s.start("a")
 			a.Leads()
 			b := s.start("b", func(c *election.Config) {
-				c.HeadStart = func(o election.Takeover) time.Duration {
+				c.TakeoverDelay = func(o election.Takeover) time.Duration {
 					if o.Previous != "a" || o.PreviousZone != "z-a" || o.Candidate.Identity != "b" {
-						t.Errorf("head start is asked for %+v", o)
+						t.Errorf("takeover delay is asked for %+v", o)
 					}
 					return head
 				}

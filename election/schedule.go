@@ -53,7 +53,7 @@ func (f *following) askNext() time.Time {
 }
 
 // next decides what to do now, or until when to wait. free is when the lock may be taken,
-// head start included; known says whether that is known. While this candidate waits for an
+// takeover delay included; known says whether that is known. While this candidate waits for an
 // answer, next decides only whether to claim, to overtake the request or to go on waiting.
 func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (action, time.Time) {
 	later := now.Add(time.Hour)

@@ -15,7 +15,7 @@ import (
 )
 
 // inSeconds gives a candidate the timing of Seconds.
-func inSeconds(c *election.Config) { c.Timing = timing.Seconds() }
+func inSeconds(c *election.Config) { c.Timing = timing.Fast() }
 
 // etcdElections are the ways in which etcd answers nothing while it elects a leader: it queues
 // writes, or it has forwarded them to the old leader, which is gone.
@@ -25,7 +25,7 @@ var etcdElections = map[string]lockstest.Fault{
 }
 
 func TestSecondsObeysTheLawAndLeavesNothingUnused(t *testing.T) {
-	got := timing.Seconds()
+	got := timing.Fast()
 	if err := got.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestSecondsObeysTheLawAndLeavesNothingUnused(t *testing.T) {
 // renewal of the first. It returns when a few leases have passed.
 func (s *stage) etcdElects(fault lockstest.Fault, after, takes time.Duration, all ...*seat) {
 	s.T.Helper()
-	t := timing.Seconds()
+	t := timing.Fast()
 	time.Sleep(time.Until(s.record().RenewTime.Add(3*t.RenewInterval + after)))
 	for _, c := range all {
 		c.link.Set(fault)
@@ -68,7 +68,7 @@ func TestWithSecondsATermSurvivesAnEtcdElection(t *testing.T) {
 	for name, fault := range etcdElections {
 		for _, takes := range []time.Duration{time.Second, 1500 * time.Millisecond, 2 * time.Second} {
 			t.Run(fmt.Sprint(name, " for ", takes), func(t *testing.T) {
-				for after := time.Millisecond; after < timing.Seconds().RenewInterval; after += 7 * time.Millisecond {
+				for after := time.Millisecond; after < timing.Fast().RenewInterval; after += 7 * time.Millisecond {
 					scenario(t, func(s *stage) {
 						a := s.start("a", inSeconds)
 						a.Leads()
@@ -89,8 +89,8 @@ func TestWithSecondsTheSameLeadsAgainAfterAnEtcdElectionThatWasTooLong(t *testin
 		t.Run(name, func(t *testing.T) {
 			dice := rand.New(rand.NewPCG(14, 3))
 			for range 40 {
-				takes := timing.Seconds().RenewDeadline + time.Duration(dice.Int64N(int64(5*time.Second)))
-				after := time.Duration(dice.Int64N(int64(timing.Seconds().RenewInterval)))
+				takes := timing.Fast().RenewDeadline + time.Duration(dice.Int64N(int64(5*time.Second)))
+				after := time.Duration(dice.Int64N(int64(timing.Fast().RenewInterval)))
 				scenario(t, func(s *stage) {
 					a := s.start("a", inSeconds)
 					a.Leads()
@@ -111,8 +111,8 @@ func TestWithSecondsTheSameLeadsAgainAfterAnEtcdElectionThatWasTooLong(t *testin
 // TestWithSecondsTheWorkHasStoppedWhenAnotherLeads, though it takes all the time that it has,
 // and as much more as slow clocks may add. The stage checks the terms.
 func TestWithSecondsTheWorkHasStoppedWhenAnotherLeads(t *testing.T) {
-	grace := timing.Seconds().StopGrace + 30*time.Millisecond // 1 % of the lease
-	for after := time.Duration(0); after < timing.Seconds().RenewInterval; after += 50 * time.Millisecond {
+	grace := timing.Fast().StopGrace + 30*time.Millisecond // 1 % of the lease
+	for after := time.Duration(0); after < timing.Fast().RenewInterval; after += 50 * time.Millisecond {
 		scenario(t, func(s *stage) {
 			a := s.start("a", inSeconds)
 			a.SetStopTime(grace)
@@ -120,7 +120,7 @@ func TestWithSecondsTheWorkHasStoppedWhenAnotherLeads(t *testing.T) {
 			b := s.start("b", inSeconds)
 			time.Sleep(10*time.Second + after)
 			a.link.Set(cut)
-			if _, took := b.Leads(); took > timing.Seconds().LeaseDuration {
+			if _, took := b.Leads(); took > timing.Fast().LeaseDuration {
 				t.Errorf("b leads after %v", took)
 			}
 		})
@@ -130,7 +130,7 @@ func TestWithSecondsTheWorkHasStoppedWhenAnotherLeads(t *testing.T) {
 // TestS3TheLastRenewalIsSeenWhileEtcdElects: the watch died before it reported the renewal, and
 // etcd answers no read. An API server goes on to tell watches what it has in memory.
 func TestS3TheLastRenewalIsSeenWhileEtcdElects(t *testing.T) {
-	seconds := timing.Seconds()
+	seconds := timing.Fast()
 	for takes := 100 * time.Millisecond; takes < 2500*time.Millisecond; takes += 100 * time.Millisecond {
 		scenario(t, func(s *stage) {
 			a := s.start("a", inSeconds)

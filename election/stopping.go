@@ -88,7 +88,7 @@ func (l *leadership) conclude() {
 	if l.returned {
 		l.board.publish(status.ChangeStopped, l.cause, func(s *Status) { s.State, s.Overrun = status.StateFollower, false })
 	}
-	l.publishWaiting(l.permission.Why)
+	l.publishWaiting(l.waitsFor())
 	l.publishHealth(l.fitness.problem)
 	l.publishStaying("")
 	l.meters.leading(l.requests, nil)

@@ -58,8 +58,8 @@ func (r *run) settle() (writes []answer, settled bool) {
 		return writes, true
 	}
 	r.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
-	if lock, closes := r.config.Lock.(interface{ CloseConnections() }); closes {
-		lock.CloseConnections()
+	if closeAll := r.config.Lock.Capabilities().CloseConnections; closeAll != nil {
+		closeAll()
 	}
 	return writes, false
 }
@@ -116,7 +116,7 @@ func (r *run) await() {
 	}{
 		{"a watch", r.watcher.wait.Wait},
 		{"a request", r.requester.wait.Wait},
-		{"a guardian, Config.Peers or Config.Dead", r.background.Wait},
+		{"a guardian, Config.WatchPeers or Config.ProveDead", r.background.Wait},
 	} {
 		back := make(chan struct{})
 		go func() {

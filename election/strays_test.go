@@ -47,6 +47,8 @@ type disobeys struct {
 	let  chan struct{}
 }
 
+func (d *disobeys) Capabilities() locks.Capabilities { return locks.Capabilities{Guardian: d} }
+
 func (d *disobeys) at(part string) {
 	if d.part.Load() == part {
 		<-d.let
@@ -94,7 +96,7 @@ func TestRunReturnsThoughWhatItWasGivenDoesNotObeyItsContext(t *testing.T) {
 					change := func(c *election.Config) {
 						lock = &disobeys{Lock: c.Lock, let: make(chan struct{})}
 						c.Lock, c.Logger, c.Timing.StopTimeout = lock, log.logger(), timeout
-						c.Peers = func(ctx context.Context, _ func([]locks.Peer)) { <-ctx.Done(); lock.at("peers") }
+						c.WatchPeers = func(ctx context.Context, _ func([]locks.Peer)) { <-ctx.Done(); lock.at("peers") }
 					}
 					first := "b"
 					if leads {
@@ -199,7 +201,9 @@ func (g *givesUp) Write(ctx context.Context, base locks.Version, r locks.Record)
 	return locks.Snapshot{}, stray{ctx.Err(), g.over}
 }
 
-func (g *givesUp) CloseConnections() { g.closed.Add(1) }
+func (g *givesUp) Capabilities() locks.Capabilities {
+	return locks.Capabilities{CloseConnections: func() { g.closed.Add(1) }}
+}
 
 // TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased until it has come back.
 func TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased(t *testing.T) {

@@ -24,9 +24,6 @@ type watcher struct {
 	resume locks.Version // the version from which the next watch goes on
 	newest uint64        // the last version that the watch reported
 	after  uint64        // the watch leaves out nothing from this version on; zero if that is not known
-	feed   locks.Feed    // instead of a goroutine, if the lock has it
-	taken  []locks.Event // from the feed
-	ready  <-chan struct{}
 	cancel context.CancelFunc
 	again  time.Time // when to start the next; zero while one runs
 	pauses *pauses
@@ -50,38 +47,10 @@ func (w *watcher) start(ctx context.Context) {
 	if from.Number == 0 || from.Number != w.newest { // it does not go on where the last one ended
 		w.after = from.Number
 	}
-	if feeder, feeds := w.lock.(locks.Feeder); feeds {
-		w.feed, w.taken = feeder.Follow(from), nil
-		w.ready, w.cancel = w.feed.Ready(), w.feed.Close
-		return
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	events, ended := make(chan locks.Event), w.ended
 	w.events, w.cancel = events, cancel
 	w.wait.Go(func() { ended <- w.lock.Watch(ctx, from, events) })
-}
-
-// take takes what the feed has, and returns the next event of it, if there is one.
-func (w *watcher) take() event {
-	if len(w.taken) == 0 && w.feed != nil {
-		var err error
-		if w.taken, err = w.feed.Take(); err != nil {
-			w.ended <- err
-		}
-	}
-	return w.next()
-}
-
-// next returns the next event that was taken from the feed, if there is one.
-//
-//go:noinline
-func (w *watcher) next() event {
-	if len(w.taken) == 0 {
-		return nil
-	}
-	e := w.taken[0]
-	w.taken = w.taken[1:]
-	return e
 }
 
 // running reports whether a watch is under way.
@@ -114,7 +83,6 @@ func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 	w.cancel()
 	w.over = metrics.Result(err)
 	w.ended, w.events, w.again = nil, nil, now.Add(turn)
-	w.feed, w.taken, w.ready = nil, nil, nil
 	if errors.Is(err, locks.ErrVersionExpired) {
 		w.resume = locks.Version{}
 	}

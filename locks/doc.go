@@ -9,6 +9,6 @@
 // and writes the leader-for-life ConfigMap, which is not a Lock by itself. Package
 // lockstest has the tests that every Lock must pass.
 //
-// A type that implements [Lock] may also be a [Guardian], whose holder needs permission
-// before it leads.
+// A [Lock] of one's own needs five methods. [Capabilities] has what few locks have, such as a
+// [Guardian], without whose permission nobody leads.
 package locks

@@ -5,7 +5,7 @@ package locks
 
 import "context"
 
-// Lock is a shared record that at most one candidate holds, with the four operations
+// Lock is a shared record that at most one candidate holds, with the operations
 // that an elector needs. An implementation keeps no copy of the record: the caller
 // passes versions back. All methods are safe for concurrent use and return soon after
 // their context ends. Package lockstest has the tests that every Lock must pass.
@@ -33,28 +33,31 @@ type Lock interface {
 
 	// Describe returns the lock's name. It does no I/O.
 	Describe() Description
+
+	// Capabilities returns what the lock has or needs beyond these operations, the same each
+	// time. Most locks have nothing, and return the zero value. It does no I/O. A lock that
+	// wraps another one passes on what the other one has.
+	Capabilities() Capabilities
 }
 
-// Feeder is a Lock whose changes can be followed without a goroutine. An elector uses Follow
-// instead of Watch if the lock has it.
-type Feeder interface {
-	Lock
-
-	// Follow returns a Feed of what Watch would send. It returns at once.
-	Follow(from Version) Feed
-}
-
-// Feed has the changes of a record that its reader has not taken yet. Its methods return at
-// once. They are for one goroutine.
-type Feed interface {
-	// Ready returns a channel that gets a value when Take may have something to return,
-	// the first time at once.
-	Ready() <-chan struct{}
-	// Take returns the events since the last call. If the feed has ended after them, it
-	// returns the error that Watch would return, and nothing more afterwards.
-	Take() ([]Event, error)
-	// Close ends the feed.
-	Close()
+// Capabilities is what a [Lock] has or needs beyond its operations. The zero value is nothing.
+type Capabilities struct {
+	// Guardian permits candidates to campaign and to lead. Nil permits both.
+	Guardian Guardian
+	// Renewer renews a term without a write of the record. Nil means that each renewal is a
+	// write. Experimental.
+	Renewer Renewer
+	// CloseConnections closes all connections of the lock at once, so that no write of a past
+	// term is delivered later. The lock dials again for the next request. Nil means that only
+	// the end of its context ends a request. It is safe for concurrent use.
+	CloseConnections func()
+	// Phases returns the latest phase that was seen of a migration to this lock, and all that
+	// there are. now is empty if no migration is known. It does no I/O, and is safe for
+	// concurrent use. Nil means that there is no migration. An elector only reports the phase.
+	Phases func() (now string, all []string)
+	// Group is the name under which the lock's candidates announce themselves, if they do so
+	// for many locks together. An elector only reports it. Empty means the lock's own name.
+	Group string
 }
 
 // Description names a lock for people, telemetry and error messages.
@@ -74,24 +77,4 @@ func (d Description) String() string {
 		s = d.Kind + " " + s
 	}
 	return s
-}
-
-// Phased is a Lock that moves a program off another kind of lock, in phases. An elector only
-// reports the phase.
-type Phased interface {
-	Lock
-
-	// Phases returns the latest phase that was seen, and all that there are. now is empty
-	// if no migration is known. It does no I/O.
-	Phases() (now string, all []string)
-}
-
-// Crowded is a Lock whose candidates are those of other locks too. An elector reports under
-// the name that they have in common how many there are.
-type Crowded interface {
-	Lock
-
-	// Crowd returns the name that the candidates of all those locks have in common. It does
-	// no I/O.
-	Crowd() string
 }

@@ -9,17 +9,14 @@ import (
 	"time"
 )
 
-// Guardian is a Lock whose holder needs permission before it leads. An elector asks
-// for it before it campaigns, and again before it lets the work begin.
+// Guardian gives the permission without which no candidate of a Lock campaigns or leads. An
+// elector asks for it before it campaigns, and again before it lets the work begin.
 //
-// The locks of a migration are guardians: they keep out programs that do not read the
-// record.
+// The locks of a migration have one: it keeps out programs that do not read the record.
 //
 // Both methods report to the elector by calling permit. It returns at once, and only
 // the last call counts. One goroutine at a time may call it.
 type Guardian interface {
-	Lock
-
 	// Attend runs as long as Elector.Run, and reports whether this candidate may
 	// campaign. Until the first report the candidate may not. If Attend withdraws the
 	// permission during a term, the elector stops the work and releases the lock. Attend

@@ -33,13 +33,12 @@ type Snapshot struct {
 	// gone: the object that keeps legacy electors out, or an annotation. The holder
 	// renews at once, which restores it.
 	Partial bool
-	// Kept reports that something other than writes of the record renews it, such as a
-	// heartbeat of the holder's process. RenewTime is that of the last such renewal.
+	// Kept reports that something other than writes of the record renews it, see [Renewer].
+	// RenewTime is that of the last such renewal. A Lock without a Renewer never sets it.
 	Kept bool
-	// Void is why the term of the holder is over although the record still names it, such
-	// as a heartbeat that was withdrawn; empty if it is not. The holder ends the term at
-	// once. For all others it changes nothing: they wait as for any silent holder.
-	Void string
+	// Barred is why no candidate may campaign that knows the record by this Lock alone, such
+	// as a migration's phase; empty if it may. A leader ends its term in good order.
+	Barred string
 }
 
 // Event is one report of a watch: a new snapshot, which does not exist after a deletion,
@@ -122,7 +121,7 @@ type Details struct {
 }
 
 // ProcessID identifies one process among all that its pod ever runs, so that a
-// candidate can prove that the process is dead, see election.Config.Dead. A field is
+// candidate can prove that the process is dead, see election.Config.ProveDead. A field is
 // empty if its value is not certain.
 type ProcessID struct {
 	// ProcessLock tells which socket the process holds until its end, when the kernel frees

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/rawapi"
-	"github.com/zonelect/zonelect/locks/multilock"
 )
 
 // need is a permission.
@@ -106,9 +106,9 @@ func (m *Migration) api(ctx context.Context, r Report) Check {
 	switch minor, err := rawapi.ServerMinor(ctx, m.config.Core); {
 	case r.legacy.Elected: // no garbage collection is involved
 	case err != nil:
-		c.Detail += fmt.Sprintf("; the server's version is not known, so that candidates take the garbage collector for an old one and wait %v before they lead: %v", multilock.SettleDefault, err)
-	case minor < multilock.PreconditionsSince:
-		c.Detail += fmt.Sprintf("; Kubernetes 1.%d: the garbage collector may not compare resourceVersions, so that candidates wait %v before they first lead", minor, multilock.SettleDefault)
+		c.Detail += fmt.Sprintf("; the server's version is not known, so that candidates take the garbage collector for an old one and wait %v before they lead: %v", phase.SettleDefault, err)
+	case minor < phase.PreconditionsSince:
+		c.Detail += fmt.Sprintf("; Kubernetes 1.%d: the garbage collector may not compare resourceVersions, so that candidates wait %v before they first lead", minor, phase.SettleDefault)
 	default:
 		c.Detail += fmt.Sprintf("; Kubernetes 1.%d", minor)
 	}

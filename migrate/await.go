@@ -153,7 +153,7 @@ type renewal struct {
 func (p *pulse) see(r Report) {
 	now := renewal{r.read.Version.UID, r.Lease.Holder, r.Lease.Renewed}
 	if p.since.IsZero() || now != p.seen {
-		p.beats = !p.since.IsZero() && now.holder != "" && r.read.Void == ""
+		p.beats = !p.since.IsZero() && now.holder != "" && r.lock.Void() == ""
 		p.seen, p.since = now, time.Now()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -93,7 +94,7 @@ func (r *Report) checkCandidates(f *inspect.Findings) {
 		}
 		switch {
 		case !c.Exists || c.Mode == string(multilock.Auto):
-		case c.Mode == string(multilock.Alone):
+		case c.Mode == presence.Alone:
 			alone = append(alone, c.Pod)
 		default:
 			stuck = append(stuck, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -130,7 +130,7 @@ func (r *Report) running() []Candidate { return r.existing(Candidate.TakesPart) 
 // mayLead returns the candidates that the phase allows to lead, and whose pods exist.
 func (r *Report) mayLead() []Candidate {
 	return r.existing(func(c Candidate) bool {
-		return c.TakesPart() || r.leaseAlone() && c.Mode == string(multilock.Alone)
+		return c.TakesPart() || r.leaseAlone() && c.Mode == presence.Alone
 	})
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -265,13 +266,12 @@ func (s *stage) says(key, value string) {
 func (s *stage) joinsPlain(name string) *seat {
 	s.t.Helper()
 	s.runs(name)
-	lock, err := multilock.NewLeaseOnly(multilock.Config{
-		Lease: lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:  apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
-
-		Candidate: locks.Candidate{Identity: name},
-		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+	coordination, core, t := apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion), election.Timing{}.WithDefaults()
+	keeper := presence.NewKeeper(presence.KeeperConfig{
+		Client: coordination, Core: core, Namespace: "ns", Lock: "lock", Candidate: locks.Candidate{Identity: name},
+		Pod: presence.Pod{Name: name, UID: types.UID("uid-" + name)}, Mode: presence.Alone, Timing: t,
 	})
+	lock, err := phase.NewLease(lease.Config{Client: coordination, Namespace: "ns", Name: "lock"}, core, t, keeper)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func (s *stage) elect(lock locks.Lock, candidate locks.Candidate) *seat {
 	s.t.Helper()
 	c := &seat{pod: candidate.Identity, done: make(chan struct{})}
 	var err error
-	if c.Elector, err = election.New(election.Config{Lock: lock, Candidate: candidate, HeadStart: func(election.Takeover) time.Duration { return 0 }}); err != nil {
+	if c.Elector, err = election.New(election.Config{Lock: lock, Candidate: candidate, TakeoverDelay: func(election.Takeover) time.Duration { return 0 }}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())

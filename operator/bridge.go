@@ -36,7 +36,7 @@ const (
 // LeaderElector sends it when its context has ended, not when its work has stopped. The lease
 // is released when the work given to Run has returned nil.
 type Bridge struct {
-	elector Leader
+	elector leader
 	timed   bool          // the LeaderElector is known to have the timing above
 	asked   chan struct{} // closed when a LeaderElector first asks for leadership
 	ask     func()
@@ -53,8 +53,8 @@ type Bridge struct {
 	holder  string // the last other candidate that led; empty where none is known
 }
 
-// Leader is an elector, with or without what package operator adds to it.
-type Leader interface {
+// leader is an elector, with or without what package operator adds to it.
+type leader interface {
 	Run(ctx context.Context, lead func(context.Context, election.Term) error) error
 	Status() election.Status
 	Timing() election.Timing
@@ -64,7 +64,7 @@ var _ resourcelock.Interface = (*Bridge)(nil)
 
 // NewTimedBridge is [NewBridge] for a LeaderElector that has the timing above. It need not ask the
 // LeaderElector for that, so that a follower has no error in its log.
-func NewTimedBridge(elector Leader) *Bridge {
+func NewTimedBridge(elector leader) *Bridge {
 	b := NewBridge(elector)
 	b.timed = true
 	return b
@@ -74,7 +74,7 @@ func NewTimedBridge(elector Leader) *Bridge {
 // checks the timing of the LeaderElector before it campaigns. Only Create tells it, and if another
 // candidate leads, client-go logs the answer as an error: "error initially creating ...". See
 // [NewTimedBridge].
-func NewBridge(elector Leader) *Bridge {
+func NewBridge(elector leader) *Bridge {
 	b := &Bridge{elector: elector, asked: make(chan struct{})}
 	b.ask = sync.OnceFunc(func() { close(b.asked) })
 	b.over, b.end = context.WithCancelCause(context.Background())

@@ -52,7 +52,7 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	if r.cutOff {
 		r.link.Set(lockstest.Fault{Hang: true})
 	}
-	e, err := election.New(election.Config{Lock: r.link, Candidate: locks.Candidate{Identity: identity}, HeadStart: atOnce})
+	e, err := election.New(election.Config{Lock: r.link, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -64,11 +65,11 @@ func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
 	before := runtime.NumGoroutine()
 	server := httptest.NewServer(apitest.NewServer())
 	churn(t, length, func(name string) (locks.Lock, func()) {
-		lock, err := LeaseLock(&rest.Config{Host: server.URL}, churnTiming, "ns", name, LockOptions{})
+		lock, err := (&environment.Environment{Config: &rest.Config{Host: server.URL}, Timing: churnTiming.WithDefaults(), Namespace: "ns"}).LeaseLock(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return lock, lock.CloseConnections
+		return lock, lock.Capabilities().CloseConnections
 	})
 	server.CloseClientConnections()
 	server.Close()

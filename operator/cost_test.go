@@ -48,11 +48,10 @@ func settled(n int) (goroutines int, heap uint64) {
 // leave room for renewals that are under way.
 func TestALockCostsTwoGoroutinesAndFewKilobytes(t *testing.T) {
 	_, o := inPod(t)
-	o.Heartbeat, o.Timing.Exclusive = true, true
 	o.Logger = logr.FromSlogHandler(slog.DiscardHandler)
 	start := func(id string, n int, leads *atomic.Int64) (end func()) {
 		o.Self.Identity, o.Self.PodName = id, "pod-"+id
-		s, err := NewShared(t.Context(), "my-operator", o)
+		s, err := NewGroup(t.Context(), "my-operator", o)
 		if err != nil {
 			t.Fatal(err)
 		}

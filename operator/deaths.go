@@ -12,7 +12,7 @@ import (
 )
 
 // deaths asks once for the proof that a process has ended, however many locks it held. prove
-// is what asks, in the form of election.Config.Dead.
+// is what asks, in the form of election.Config.ProveDead.
 type deaths struct {
 	prove func(ctx context.Context, holder locks.Suspect) error
 
@@ -36,7 +36,7 @@ type probe struct {
 	err      error
 }
 
-// dead is election.Config.Dead of all elections of a Shared.
+// dead is election.Config.ProveDead of all elections of a Group.
 func (d *deaths) dead(ctx context.Context, holder locks.Suspect) error {
 	about := process{holder.Details.Pod, holder.Details.ProcessID, holder.Early}
 	if about.pod == (locks.Pod{}) || about.id == (locks.ProcessID{}) {

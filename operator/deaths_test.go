@@ -80,7 +80,7 @@ func TestNoElectionProvesTheDeathOfALiveOneInItsPod(t *testing.T) {
 	plain := func(ctx context.Context, o Options) (*Election, error) { return New(ctx, "lock", o) }
 	shared := func(name string) func(context.Context, Options) (*Election, error) {
 		return func(ctx context.Context, o Options) (*Election, error) {
-			s, err := NewShared(ctx, name, o)
+			s, err := NewGroup(ctx, name, o)
 			if err != nil {
 				return nil, err
 			}
@@ -89,28 +89,22 @@ func TestNoElectionProvesTheDeathOfALiveOneInItsPod(t *testing.T) {
 	}
 	kinds := []struct {
 		name, seat string // elections of one seat share a process lock
-		heartbeat  bool
 		make       func(context.Context, Options) (*Election, error)
 	}{
-		{"an election", "plain", false, plain},
-		{"an election with a heartbeat", "shared lock", true, plain},
-		{"a Shared of the lock's name", "shared lock", false, shared("lock")},
-		{"a Shared", "shared one", false, shared("one")},
-		{"a Shared with a heartbeat", "shared one", true, shared("one")},
-		{"a Shared of another name", "shared two", false, shared("two")},
-		{"a Shared of another name with a heartbeat", "shared two", true, shared("two")},
+		{"an election", "plain", plain},
+		{"a Group of the lock's name", "shared lock", shared("lock")},
+		{"a Group", "shared one", shared("one")},
+		{"a Group of another name", "shared two", shared("two")},
 	}
 	for _, leads := range kinds {
 		for _, asks := range kinds {
 			t.Run(leads.name+" leads beside "+asks.name, func(t *testing.T) {
 				server, o := inPod(t)
 				t.Setenv("POD_UID", rand.Text())
-				o.Timing.Exclusive, o.Heartbeat = true, leads.heartbeat
 				leader, err := leads.make(t.Context(), o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				o.Heartbeat = asks.heartbeat
 				asker, err := asks.make(t.Context(), o)
 				if err != nil {
 					t.Fatal(err)
@@ -144,8 +138,8 @@ func TestNoElectionProvesTheDeathOfALiveOneInItsPod(t *testing.T) {
 }
 
 func (e *Election) proves() *proof.Witness {
-	if e.shared != nil {
-		return e.shared.witness
+	if e.group != nil {
+		return e.group.witness
 	}
 	return e.witness
 }

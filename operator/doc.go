@@ -5,8 +5,8 @@
 // replicas. One call does it:
 //
 //   - [Run] calls the work whenever this process leads. Start here.
-//   - [NewShared] is for programs with many locks, which share connections, a watch and,
-//     with Options.Heartbeat, one heartbeat.
+//   - [NewGroup] is for programs with many locks, which share connections and a watch. Package
+//     heartbeat keeps all of them by one write.
 //   - [Become] blocks until it does, for programs that call leader.Become of
 //     operator-sdk today.
 //   - NewManager of package ctrlruntime, a module of its own, is for managers of
@@ -19,11 +19,6 @@
 // another. [Options.AddFlags], [Options.AddGoFlags] and [Options.FromEnvironment] let users
 // change the options. [GuardConfig] makes a client for the work that writes only while this
 // process leads.
-//
-// The parts beneath that are for programs that assemble them themselves: the identity of this
-// process ([WhoAmI]), the address of the API server ([RESTConfig]), and locks on connections
-// of their own, which leave a dead server within seconds: [LeaseLock], [LeaseOnlyLock], and,
-// for migrations, [ShieldLock] and [TwinLock].
 package operator
 
 // The goroutines
@@ -37,26 +32,20 @@ package operator
 //	election.go                     Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that
 //	election.go                     Election.Run            finds out its own container's ID; until that is settled, or the end of Run
 //	election.go                     Election.Run            says now and then that it cannot go on; until the end of Run
-//	election.go                     Election.postEvents     posts Events; until the end of Run
+//	../internal/events/events.go    Post                    posts Events; until the end of Run
 //	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
-//	shared.go                       Shared.start            says now and then that an election cannot go on; until the last election ends
-//	shared.go                       Shared.start            follows the Leases of the namespace; until the last election ends
-//	shared.go                       Shared.start            keeps the presence object; the same
-//	shared.go                       Shared.start            passes on which candidates there are; the same
-//	shared.go                       Shared.start            finds out its own container's ID; until that is settled, or the last election ends
-//	shared.go                       Shared.start            the elector of the heartbeat; until the last election ends
-//	shared.go                       sharedLock.Peers        ends the reports of candidates; none before the end of Run
+//	group.go                        Group.start             says now and then that an election cannot go on; until the last election ends
+//	group.go                        Group.start             follows the Leases of the namespace; until the last election ends
+//	group.go                        Group.start             keeps the presence object; the same
+//	group.go                        Group.start             passes on which candidates there are; the same
+//	group.go                        Group.start             finds out its own container's ID; until that is settled, or the last election ends
+//	group.go                        groupRoster.Peers       ends the reports of candidates; none before the end of Run
+//	group.go                        leases.Enter            gives the place of a write to another; a timer, which the answer stops
 //	deaths.go                       deaths.join             asks for the proof of a holder's death; until there is one, or no election asks any more
 //	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
 //	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
 //	../internal/leasewatch/view.go  View.missesNews         doubts a silent watch; a timer, which the answer to a read stops
-//	../locks/heartbeat/followed.go  Followed.Watch          follows the Leases of the namespace while a heartbeat of another process keeps the lock
-//	../locks/heartbeat/heart.go     Heart.learn             waits until the watch has shown a heartbeat; until then, or a RenewDeadline
-//	../locks/heartbeat/notes.go     Heart.beginNotes        notes the locks that the process releases; until none is left, or an AttemptTimeout
-//	../locks/heartbeat/settle.go    Heart.tidy              writes releases that were noted into the locks' own Leases; until the answers, or a RenewDeadline
-//	../locks/heartbeat/settle.go    Heart.Settle            writes one of them; until the answer, or a RenewDeadline
-//	../locks/heartbeat/sweep.go     Heart.sweep             detaches a lock; until the answer, or a RenewDeadline
 //	bridge.go                       Bridge.Run              the elector; until the work has returned
 //	bridge.go                       Bridge.Run              ends the context of the work when the Bridge cannot go on; at once
 //	bridge.go                       Bridge.Run              ends the elector when the work is to stop and nobody leads; at once

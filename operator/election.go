@@ -17,37 +17,33 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/environment"
+	"github.com/zonelect/zonelect/internal/events"
 	"github.com/zonelect/zonelect/internal/leaderservice"
 	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/internal/proof"
-	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // Election is an operator's part in its election: an election.Elector with all that it needs.
 // Its methods are safe for concurrent use.
 type Election struct {
 	*election.Elector
-	options Options
-	config  *rest.Config // nil if there is no API server
-	roster  roster       // nil if the lock is none
-	close   func()       // closes all connections of the election
-	pods    *apiClients  // to the candidates' pods; nil if there is no API server
-	witness *proof.Witness
-	self    Self
-	service *leaderservice.Keeper // nil without a Service that points to the leader
-	shared  *Shared               // nil if this election shares nothing
-	log     logr.Logger
-	exit    func(code int)
+	options     Options
+	environment *environment.Environment // nil if there is no API server
+	roster      roster
+	witness     *proof.Witness        // nil if there is no API server, or in a Group
+	service     *leaderservice.Keeper // nil without a Service that points to the leader
+	closers     []func()              // close the connections of this election
+	group       *Group                // nil if this election shares nothing
+	log         logr.Logger
+	exit        func(code int)
 }
 
 // Run takes part in the election of that name until ctx ends, and calls lead for each term
@@ -121,66 +117,112 @@ func New(ctx context.Context, name string, o Options) (*Election, error) {
 	return newElection(ctx, name, o, func(*election.Config) {}, nil)
 }
 
-func newElection(ctx context.Context, name string, o Options, change func(*election.Config), in *Shared) (*Election, error) {
+func newElection(ctx context.Context, name string, o Options, change func(*election.Config), in *Group) (*Election, error) {
 	if in == nil {
 		name = cmp.Or(o.Name, name)
 	}
-	if in == nil && o.Heartbeat { // one lock on a heartbeat is kept as many are
-		var err error
-		if in, err = newShared(ctx, name, o); err != nil {
-			return nil, err
-		}
-		o = in.options
-	}
-	o, err := o.resolved()
-	if err != nil {
-		return nil, fmt.Errorf("election %q: %w: %w", name, ErrOptions, err)
-	}
-	o.Logger, o.goesFirst = logger(ctx, o), o.advertisedStart()
-	if in == nil {
-		o.tellUnread()
-	}
-	e := &Election{options: o, log: o.Logger, exit: os.Exit, close: func() {}, shared: in}
-	c := election.Config{
-		Timing: o.Timing, HeadStart: o.headStart(), Health: o.Health,
-		CampaignUnfinished: o.CampaignUnfinished,
-		TracerProvider:     o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
-	}
-	if o.ExitOnOverrun {
-		c.OnOverrun = e.exitOnOverrun
-	}
-	change(&c)
-	if err = o.validate(name); err != nil {
-		err = fmt.Errorf("%w: %w", ErrOptions, err)
-	} else {
-		c.Lock, c.Candidate, err = e.place(ctx, name)
-	}
-	if lock, closes := c.Lock.(interface{ CloseConnections() }); closes {
-		e.close = lock.CloseConnections
-	}
-	if lock, knows := c.Lock.(roster); knows {
-		c.Peers, e.roster = e.peers(lock), lock
-	}
-	if e.witness != nil {
-		c.ProcessID, c.Dead = e.witness.ProcessID, e.witness.Dead
-		closeLock := e.close
-		e.close = func() { e.pods.transport.CloseConnections(); closeLock() }
-	}
-	if e.shared != nil {
-		c.ProcessID, c.Dead = e.shared.witness.ProcessID, e.shared.deaths.dead
-	}
-	if err == nil && o.LeaderService != "" {
-		if err = e.prepareService(c.Lock.Describe().Namespace); err != nil {
-			err = fmt.Errorf("%w: %w", ErrOptions, err)
-		}
-	}
+	e := &Election{exit: os.Exit, group: in}
+	c, err := e.prepare(ctx, name, o)
 	if err == nil {
+		change(&c)
 		e.Elector, err = election.New(c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("election %q: %w", name, err)
 	}
 	return e, nil
+}
+
+// prepare finds out where this process runs, and makes all that its elector needs.
+func (e *Election) prepare(ctx context.Context, name string, o Options) (election.Config, error) {
+	o, err := o.resolved()
+	if err := errors.Join(err, o.validate(name)); err != nil {
+		return election.Config{}, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	o.Logger = logger(ctx, o)
+	if e.options, e.log = o, o.Logger; e.group == nil {
+		o.tellUnread()
+	}
+	c := election.Config{
+		Timing: o.Timing, TakeoverDelay: o.takeoverDelay(), Health: o.Health,
+		CampaignUnfinished: o.CampaignUnfinished,
+		TracerProvider:     o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
+	}
+	if o.ExitOnOverrun {
+		c.OnOverrun = e.exitOnOverrun
+	}
+	switch {
+	case e.group != nil:
+		err = e.join(&c, name)
+	case o.Disabled:
+		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
+		self := o.Self
+		c.Candidate = locks.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
+		c.Lock, e.roster = memory.New(name), alone{c.Candidate}
+	default:
+		err = e.place(ctx, &c, name)
+	}
+	if err == nil {
+		c.WatchPeers = e.peers()
+	}
+	return c, err
+}
+
+// join makes the lock of an election in a Group.
+func (e *Election) join(c *election.Config, name string) (err error) {
+	g := e.group
+	e.environment, e.roster = g.environment, groupRoster{g}
+	c.Candidate, c.Queue = g.environment.Self.Candidate(), g.locks.Enter
+	c.ProcessID, c.ProveDead = g.witness.ProcessID, g.deaths.dead
+	if c.Lock, err = g.locks.New(name); err != nil {
+		err = fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
+	}
+	return err
+}
+
+// place makes the lock of an election that shares nothing, on connections of its own, and whatever
+// else has its own.
+func (e *Election) place(ctx context.Context, c *election.Config, name string) error {
+	env, err := e.options.environment().Find(ctx, environment.Known(e.options.Self))
+	if err != nil {
+		return err
+	}
+	e.environment, c.Candidate = env, env.Self.Candidate()
+	if c.Lock, err = e.lock(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
+	}
+	pods, err := env.Clients()
+	if err != nil {
+		return fmt.Errorf("preparing to see the leader's pod: %w", err)
+	}
+	e.closers = []func(){c.Lock.Capabilities().CloseConnections, pods.Transport.CloseConnections}
+	e.witness = env.Witness(pods, name, "")
+	c.ProcessID, c.ProveDead = e.witness.ProcessID, e.witness.Dead
+	if e.options.LeaderService == "" {
+		return nil
+	}
+	if err = e.prepareService(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return nil
+}
+
+// lock makes the lock of the mode.
+func (e *Election) lock(name string) (locks.Lock, error) {
+	o, env := e.options, e.environment
+	if o.Mode == "" || o.Mode == ModeLease {
+		lock, keeper, err := env.Plain(name)
+		e.roster = keeper
+		return lock, err
+	}
+	if kind, elected := annotated[o.LegacyKind]; elected {
+		twin, err := env.Twin(name, multilock.TwinConfig{Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode)})
+		e.roster = twin
+		return twin, err
+	}
+	shield, err := env.Shield(name, multilock.ShieldConfig{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace}, Settle: o.Settle})
+	e.roster = shield
+	return shield, err
 }
 
 // logger returns the logger of the options, or of ctx, or slog's default. Others write much of
@@ -196,7 +238,7 @@ func logger(ctx context.Context, o Options) logr.Logger {
 	return plain.Logger(l)
 }
 
-// roster is a lock that knows its candidates, and informs others of this one.
+// roster knows the candidates of a lock, and informs others of this one.
 type roster interface {
 	Peers(ctx context.Context, tell func([]locks.Peer))
 	SetUnhealthy(why string)
@@ -204,15 +246,15 @@ type roster interface {
 
 // peers returns the function that reports the lock's peers. It logs preferred zones that have
 // had no candidate for a LeaseDuration: their names may be wrong.
-func (e *Election) peers(lock roster) func(context.Context, func([]locks.Peer)) {
+func (e *Election) peers() func(context.Context, func([]locks.Peer)) {
 	if len(e.options.PreferredZones) == 0 {
-		return lock.Peers
+		return e.roster.Peers
 	}
 	return func(ctx context.Context, tell func([]locks.Peer)) {
 		var empty []string
 		forget := func() bool { return false }
 		defer func() { forget() }()
-		lock.Peers(ctx, func(all []locks.Peer) {
+		e.roster.Peers(ctx, func(all []locks.Peer) {
 			tell(all)
 			now := slices.DeleteFunc(slices.Clone(e.options.PreferredZones), func(z string) bool {
 				return slices.ContainsFunc(all, func(p locks.Peer) bool { return p.Zone == z })
@@ -230,102 +272,29 @@ func (e *Election) peers(lock roster) func(context.Context, func([]locks.Peer)) 
 	}
 }
 
-// memoryLock is the lock of a process without election.
-type memoryLock struct {
-	locks.Lock
-	candidate locks.Candidate
-}
+// alone is the only candidate there is.
+type alone struct{ candidate locks.Candidate }
 
-// Peers reports the only candidate there is.
-func (l memoryLock) Peers(_ context.Context, tell func([]locks.Peer)) {
-	tell([]locks.Peer{{Candidate: l.candidate}})
+// Peers reports it.
+func (a alone) Peers(_ context.Context, tell func([]locks.Peer)) {
+	tell([]locks.Peer{{Candidate: a.candidate}})
 }
 
 // SetUnhealthy has nobody to tell.
-func (memoryLock) SetUnhealthy(string) {}
-
-// place finds out where this process runs, and makes its lock.
-func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Candidate, error) {
-	if e.options.Disabled {
-		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
-		self := e.options.Self
-		who := locks.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
-		return memoryLock{memory.New(name), who}, who, nil
-	}
-	if e.shared != nil {
-		e.config, e.self = e.shared.election.config, e.shared.election.self
-		lock, err := e.shared.lock(name)
-		return lock, e.shared.candidate, err
-	}
-	namespace, err := e.locate(ctx)
-	if err != nil {
-		return nil, locks.Candidate{}, err
-	}
-	self := e.self
-	lock, err := e.lock(self, namespace, name)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
-	} else {
-		err = e.prepareProof(self, namespace, name)
-	}
-	return lock, self.Candidate(), err
-}
-
-// locate finds out where the API server is, who this process is, and the namespace of the
-// lock.
-func (e *Election) locate(ctx context.Context) (namespace string, err error) {
-	if e.config = e.options.Config; e.config == nil {
-		if e.config, _, err = RESTConfig(e.options.Self.Kubeconfig); err != nil {
-			return "", err
-		}
-	}
-	e.config = warning(e.config, e.log)
-	e.self, err = WhoAmI(ctx, e.config, e.log, e.options.Self)
-	namespace = cmp.Or(e.options.Namespace, e.self.Namespace)
-	if err == nil && namespace == "" {
-		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
-	}
-	return namespace, err
-}
-
-// prepareProof makes the witness, which proves that leaders are dead, this one included.
-func (e *Election) prepareProof(self Self, namespace, name string) error {
-	var err error
-	if e.pods, err = newAPIClients(e.config, e.options.Timing, e.options.LockOptions); err != nil {
-		return fmt.Errorf("preparing to see the leader's pod: %w", err)
-	}
-	e.witness = proof.New(proof.Config{
-		Lock: namespace + "/" + name, Namespace: cmp.Or(self.Namespace, namespace),
-		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, Unproven: e.options.Unproven, Patience: patienceOf(e.options.Timing),
-		Pods: e.pods.core, Logger: e.log,
-	})
-	return nil
-}
-
-// patienceOf is how long a read may take that only adds to an election: as long as one of the
-// elector, whose dial and whose answer may take a RenewDeadline each.
-func patienceOf(t election.Timing) time.Duration { return 2 * t.WithDefaults().RenewDeadline }
-
-// lock makes the lock of the mode.
-func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
-	o := e.options
-	switch {
-	case o.Mode == "" || o.Mode == ModeLease:
-		return LeaseOnlyLock(e.config, o.Timing, self, namespace, name, o.LockOptions)
-	case o.LegacyKind == LegacyConfigMap, o.LegacyKind == LegacyEndpoints:
-		return TwinLock(e.config, o.Timing, self, namespace, name, o.MigrationOptions, o.LockOptions)
-	}
-	return ShieldLock(e.config, o.Timing, self, namespace, name, o.MigrationOptions, o.LockOptions)
-}
+func (alone) SetUnhealthy(string) {}
 
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It
 // leaves no connection of the election open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
-	defer e.close() // after the last request of what is started below
+	defer func() { // after the last request of what is started below
+		for _, closeAll := range e.closers {
+			closeAll()
+		}
+	}()
 	var pointing sync.WaitGroup
-	defer pointing.Wait() // after the heartbeat's Lease is released, which waits for no Service
-	if e.shared != nil {
-		leave, err := e.shared.enter(ctx, e)
+	defer pointing.Wait()
+	if e.group != nil {
+		leave, err := e.group.enter(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -335,19 +304,19 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	var tellers sync.WaitGroup
 	defer tellers.Wait()
 	defer end()
-	if e.options.Health.Check != nil && e.roster != nil {
+	if e.options.Health.Check != nil {
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { tellHealth(transitions, e.roster) })
 	}
 	if e.options.OnNewLeader != nil {
 		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it runs program code
 	}
-	if e.shared == nil {
+	if e.group == nil {
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { remind(e.log, transitions) })
 	}
-	if !e.options.NoEvents && e.config != nil && e.shared == nil {
-		if err := e.postEvents(e.Subscribe(telling), &tellers); err != nil {
+	if !e.options.NoEvents && e.environment != nil && e.group == nil {
+		if err := events.Post(e.environment.Config, e.log, e.Subscribe(telling), &tellers); err != nil {
 			return err
 		}
 	}
@@ -405,31 +374,6 @@ func (e *Election) exitOnOverrun(term election.Term, cause error) {
 	e.exit(1)
 }
 
-// postEvents posts Kubernetes Events on the Leases of elections, with a client of its own, until
-// transitions is closed. What client-go logs goes to the election's logger.
-func (e *Election) postEvents(transitions <-chan election.Transition, tellers *sync.WaitGroup) error {
-	cfg := named(e.config)
-	cfg.Wrap(transport.Bounded)
-	client, err := typedcorev1.NewForConfig(cfg)
-	if err != nil {
-		return fmt.Errorf("preparing to post Events: %w", err)
-	}
-	end, cancel := context.WithCancel(context.Background())
-	log := e.log.WithSink(&eventLog{LogSink: e.log.GetSink(), end: end})
-	ctx := logr.NewContext(end, log)
-	// The context of the broadcaster never ends: its end would be that of the broadcaster, before
-	// that of the transitions.
-	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
-	broadcaster.StartRecordingToSink(eventSink{ctx, client.Events("")})
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}).WithLogger(log)
-	tellers.Go(func() {
-		defer cancel()
-		RecordEvents(recorder, transitions)
-		broadcaster.Shutdown()
-	})
-	return nil
-}
-
 // Alive is a check for a liveness probe, in the form that controller-runtime takes. It fails
 // only in states that nothing but the end of the process is certain to fix: work continues in
 // a term that is no longer trusted and should have stopped, or the elector does not move, see
@@ -443,9 +387,9 @@ func (e *Election) Alive(*http.Request) error {
 	if s := e.Status(); s.Overrun && s.Term.TrustedFor() <= 0 {
 		return fmt.Errorf("%w: the work of token %d on %v goes on", election.ErrUntrusted, s.Term.Token, s.Lock)
 	}
-	if e.shared != nil && e.shared.heartbeat != nil {
-		if err := e.shared.heartbeat.Alive(); err != nil {
-			return fmt.Errorf("the heartbeat: %w", err)
+	if e.group != nil {
+		if err := e.group.locks.Alive(); err != nil {
+			return err
 		}
 	}
 	return e.Elector.Alive()

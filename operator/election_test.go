@@ -37,7 +37,6 @@ import (
 // inPod is a pod of namespace ns on an API server in memory.
 func inPod(t *testing.T) (*apitest.Server, Options) {
 	t.Helper()
-	unmounted(t)
 	server := apitest.NewServer()
 	server.Put(podPath, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "op-1", Namespace: "ns", UID: "uid-of-op-1"}})
 	s := httptest.NewServer(server)
@@ -252,10 +251,10 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 		"but the failed leader's":     {Options{}, "za", interval + spread},
 		"preferred":                   {Options{PreferredZones: []string{"zb"}}, "zb", spread},
 		"not preferred":               {Options{PreferredZones: []string{"zb"}}, "zc", interval + spread},
-		"the program has its own way": {Options{PreferredZones: []string{"zb"}, HeadStart: own}, "zb", time.Minute},
+		"the program has its own way": {Options{PreferredZones: []string{"zb"}, TakeoverDelay: own}, "zb", time.Minute},
 	} {
 		expired.Candidate.Zone = tc.zone
-		if got := tc.options.headStart()(expired); got != tc.want {
+		if got := tc.options.takeoverDelay()(expired); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
@@ -287,7 +286,8 @@ func TestAPreferredZoneWithoutCandidatesIsLoggedOnce(t *testing.T) {
 			log:     funcr.New(func(_, line string) { logged <- line }, funcr.Options{}),
 		}
 		news, told := make(chan []locks.Peer), 0
-		go e.peers(rosterLock{news: news})(t.Context(), func([]locks.Peer) { told++ })
+		e.roster = rosterLock{news: news}
+		go e.peers()(t.Context(), func([]locks.Peer) { told++ })
 		wants := func(lines int, after time.Duration) {
 			t.Helper()
 			time.Sleep(after)
@@ -387,7 +387,7 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &stuckLog{open: make(chan struct{})}
 		e, err := New(t.Context(), "op", Options{
-			Disabled: true, ExitOnOverrun: true, LockOptions: LockOptions{Logger: logr.New(log)},
+			Disabled: true, ExitOnOverrun: true, Logger: logr.New(log),
 			Health: election.Health{Check: func(context.Context) error {
 				if log.shut.Load() {
 					return errors.New("a reason to log")
@@ -439,7 +439,7 @@ func probed(e *Election) (int, string) {
 func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})
-		e, err := New(t.Context(), "op", Options{Disabled: true, HeadStart: func(election.Takeover) time.Duration { <-let; return 0 }})
+		e, err := New(t.Context(), "op", Options{Disabled: true, TakeoverDelay: func(election.Takeover) time.Duration { <-let; return 0 }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -551,7 +551,7 @@ func TestWhatOthersWroteIsPlainInEveryLog(t *testing.T) {
 	defer slog.SetDefault(before)
 	slog.SetDefault(slog.New(told))
 	for _, from := range []logr.Logger{
-		logger(t.Context(), Options{LockOptions: LockOptions{Logger: l}}), logger(logr.NewContext(t.Context(), l), Options{}), logger(t.Context(), Options{}),
+		logger(t.Context(), Options{Logger: l}), logger(logr.NewContext(t.Context(), l), Options{}), logger(t.Context(), Options{}),
 	} {
 		from.Info("following", "holder", "op\x1b[2J\u009b\u202e")
 		if line := <-told.lines; !strings.Contains(line, "holder=op\ufffd[2J\ufffd\ufffd") {
@@ -711,23 +711,21 @@ func TestEventsThatCannotBePostedAreLogged(t *testing.T) {
 }
 
 func TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd(t *testing.T) {
-	for _, heartbeat := range []bool{false, true} {
-		server, o := inPod(t)
-		t.Setenv("POD_UID", rand.Text())
-		o.Unproven, o.Heartbeat, o.Timing.Exclusive = true, heartbeat, heartbeat
-		err := Run(t.Context(), "op", func(context.Context, election.Term) error {
-			server.Mu.Lock()
-			defer server.Mu.Unlock()
-			for path, object := range server.Objects {
-				noted, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
-				if noted[record.AnnotationProcessLock] != nil || noted[record.AnnotationContainerID] != nil {
-					t.Errorf("heartbeat %v: %s says %v", heartbeat, path, noted)
-				}
+	server, o := inPod(t)
+	t.Setenv("POD_UID", rand.Text())
+	o.WorkOutlivesProcess = true
+	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		for path, object := range server.Objects {
+			noted, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+			if noted[record.AnnotationProcessLock] != nil || noted[record.AnnotationContainerID] != nil {
+				t.Errorf("%s says %v", path, noted)
 			}
-			return nil
-		}, o)
-		if err != nil {
-			t.Error(err)
 		}
+		return nil
+	}, o)
+	if err != nil {
+		t.Error(err)
 	}
 }

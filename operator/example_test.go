@@ -51,14 +51,13 @@ func ExampleRun() {
 	// <nil>
 }
 
-// A program with a lock for each of its tenants. One heartbeat keeps all locks that it holds.
-func ExampleNewShared() {
+// A program with a lock for each of its tenants.
+func ExampleNewGroup() {
 	o, end := pod()
 	defer end()
-	o.Heartbeat, o.Timing.Exclusive = true, true
 	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext, in a program
 	defer stop()
-	all, err := operator.NewShared(ctx, "my-operator", o)
+	all, err := operator.NewGroup(ctx, "my-operator", o)
 	if err != nil {
 		panic(err)
 	}

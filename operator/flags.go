@@ -193,26 +193,6 @@ func (g *grace) Set(s string) error {
 
 func (g *grace) Type() string { return "duration" }
 
-// heartbeatFlag turns the heartbeat on, and says that no client-go candidate shares the lock.
-type heartbeatFlag struct{ o *Options }
-
-func (h *heartbeatFlag) String() string {
-	return strconv.FormatBool(h.o != nil && h.o.Heartbeat)
-}
-
-func (h *heartbeatFlag) Set(s string) error {
-	on, err := strconv.ParseBool(s)
-	if h.o.Heartbeat = on; on {
-		h.o.Timing.Exclusive = true
-	}
-	return err
-}
-
-func (h *heartbeatFlag) Type() string { return "bool" }
-
-// IsBoolFlag lets package flag take the flag without a value.
-func (h *heartbeatFlag) IsBoolFlag() bool { return true }
-
 // negated is a flag that is true where its variable is false.
 type negated struct{ value *bool }
 

@@ -107,12 +107,12 @@ func TestTheTimingOfSecondsCanBeChosenByFlags(t *testing.T) {
 	}
 	for name, parse := range programs {
 		var o Options
-		if err := parse(&o, flag.NewFlagSet("", flag.ContinueOnError), args); err != nil || o.Timing.WithDefaults() != timing.Seconds() {
+		if err := parse(&o, flag.NewFlagSet("", flag.ContinueOnError), args); err != nil || o.Timing.WithDefaults() != timing.Fast() {
 			t.Errorf("%s: the timing is %+v, %v", name, o.Timing, err)
 		}
 	}
 	var o Options
-	if err := o.FromEnvironment(); err != nil || o.Timing.WithDefaults() != timing.Seconds() {
+	if err := o.FromEnvironment(); err != nil || o.Timing.WithDefaults() != timing.Fast() {
 		t.Errorf("by the environment: the timing is %+v, %v", o.Timing, err)
 	}
 }
@@ -120,23 +120,23 @@ func TestTheTimingOfSecondsCanBeChosenByFlags(t *testing.T) {
 func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
 	for _, tc := range []struct {
 		lock string
-		set  MigrationOptions
+		set  Options
 		mode Mode
 		kind LegacyKind
 		err  string
 	}{
-		{lock: "", set: MigrationOptions{Mode: ModeAuto}, mode: ModeAuto},
+		{lock: "", set: Options{Mode: ModeAuto}, mode: ModeAuto},
 		{lock: "leases", mode: ModeLease},
 		{lock: "configmapsleases", mode: ModeDual, kind: LegacyConfigMap},
 		{lock: "endpointsleases", mode: ModeDual, kind: LegacyEndpoints},
-		{lock: "endpointsleases", set: MigrationOptions{Mode: ModeDual, LegacyKind: LegacyEndpoints}, mode: ModeDual, kind: LegacyEndpoints},
+		{lock: "endpointsleases", set: Options{Mode: ModeDual, LegacyKind: LegacyEndpoints}, mode: ModeDual, kind: LegacyEndpoints},
 		{lock: "configmaps", err: "use configmapsleases"},
 		{lock: "endpoints", err: "--leader-elect-legacy-kind=endpoints"},
 		{lock: "pods", err: "use leases, configmapsleases or endpointsleases"},
-		{lock: "configmapsleases", set: MigrationOptions{Mode: ModeLease}, err: "set one of both"},
-		{lock: "configmapsleases", set: MigrationOptions{LegacyKind: LegacyLeaderForLife}, err: "set one of both"},
+		{lock: "configmapsleases", set: Options{Mode: ModeLease}, err: "set one of both"},
+		{lock: "configmapsleases", set: Options{LegacyKind: LegacyLeaderForLife}, err: "set one of both"},
 	} {
-		o := Options{MigrationOptions: tc.set}
+		o := tc.set
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(fs)
 		if err := fs.Parse([]string{"--leader-elect-resource-lock", tc.lock}); err != nil {
@@ -177,7 +177,7 @@ func TestAVariableThatNothingReadsIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "20s")
 			var log lines
-			o := Options{Disabled: true, LockOptions: LockOptions{Logger: log.logger()}}
+			o := Options{Disabled: true, Logger: log.logger()}
 			err := o.FromEnvironment()
 			if named := want != "" && want != "log"; named != (err != nil) || named && !strings.Contains(err.Error(), name+": nothing reads it: did you mean "+want+"?") {
 				t.Errorf("FromEnvironment: %v", err)
@@ -200,7 +200,6 @@ func TestWhatIsWrongWithOptionsIsKnownAsThat(t *testing.T) {
 		"resource lock":  func(o *Options) { o.ResourceLock = "leasen" },
 		"selector":       func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "," },
 		"grace":          func(o *Options) { o.Mode, o.LegacyGrace = ModeAuto, time.Second },
-		"heartbeat":      func(o *Options) { o.Heartbeat = true },
 		"service's name": func(o *Options) { o.LeaderService = "Op_" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/transport"
 )
 
@@ -31,7 +32,7 @@ func GuardConfig(cfg *rest.Config, current func() election.Term) (*rest.Config, 
 	if cfg == nil || current == nil {
 		return nil, errors.New("guarding a client: the rest.Config or the term is nil")
 	}
-	wire := named(cfg)
+	wire := environment.Named(cfg)
 	dial := wire.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext

@@ -6,9 +6,14 @@ package operator
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"errors"
+	"io"
+	"k8s.io/client-go/rest"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,10 +27,39 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
+// leaseServer answers every request with a Lease and notes the requests.
+type leaseServer struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+func serve(t *testing.T) *leaseServer {
+	t.Helper()
+	s := &leaseServer{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		s.mu.Lock()
+		s.seen = append(s.seen, r)
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns"}}`)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+func (s *leaseServer) config() *rest.Config {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return &rest.Config{Host: s.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+}
+
 // inTerm runs f as the work of a term that ends when f returns.
 func inTerm(t *testing.T, f func(context.Context, *election.Elector) error) *election.Elector {
 	t.Helper()
-	e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, Timing: slow, HeadStart: atOnce})
+	e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, TakeoverDelay: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,5 +167,5 @@ func TestAGuardWithoutAConfigOrATermIsRefused(t *testing.T) {
 	}
 }
 
-// atOnce is a head start without the spread of candidates that do not know each other.
+// atOnce is a takeover delay without the spread of candidates that do not know each other.
 func atOnce(election.Takeover) time.Duration { return 0 }

@@ -25,8 +25,6 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 		"a Lease": {func(*Options) {}, []string{"leases/op ", "leases/op.op-1.", "zonelect.dev/lock:op"}},
 		"a Lease and a Service": {func(o *Options) { o.LeaderService = "op" },
 			[]string{"leases/op ", "leases/op.op-1.", "endpointslices/op-zonelect ", "kubernetes.io/service-name:op"}},
-		"a heartbeat": {func(o *Options) { o.Heartbeat, o.Timing.Exclusive = true, true },
-			[]string{"leases/op ", "leases/op.op-1.", "leases/op.heartbeat-", "zonelect.dev/role:heartbeat"}},
 		"a ConfigMap, too": {func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
 			[]string{"leases/op ", "leases/op.op-1.", "configmaps/op "}},
 	} {
@@ -72,12 +70,9 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 func TestLabelsOfOursAreRefused(t *testing.T) {
 	for _, key := range []string{"zonelect.dev/lock", "zonelect.dev/role"} {
 		labels := map[string]string{"team": "a", key: "x"}
-		_, err := LeaseLock(&rest.Config{Host: "https://apiserver.test"}, election.Timing{}, "ns", "op", LockOptions{Labels: labels})
+		_, err := New(t.Context(), "op", Options{Config: &rest.Config{Host: "https://apiserver.test"}, Labels: labels, Namespace: "ns"})
 		if err == nil || !strings.Contains(err.Error(), "labels "+key+": ") {
 			t.Errorf("the label %s: %v", key, err)
-		}
-		if _, err := New(t.Context(), "op", Options{Config: &rest.Config{Host: "https://apiserver.test"}, LockOptions: LockOptions{Labels: labels}}); err == nil {
-			t.Errorf("New takes the label %s", key)
 		}
 	}
 }

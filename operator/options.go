@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -20,83 +21,102 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/environment"
+	"github.com/zonelect/zonelect/internal/extension"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/zone"
 )
 
 // Options say how an operator takes part in its election. The zero value is ready to use in a
 // pod: a Lease in the pod's namespace, with the timing of package election.
-//
-// The options of its parts are embedded, so that their fields are used as fields of Options:
-// o.Mode = operator.ModeAuto.
 type Options struct {
-	// Disabled leads at once, with a lock in the memory of this process: for one replica, and
-	// for development. It needs no API server.
-	Disabled bool
 	// Name of the lock. Empty means the name that Run, Become or New is given.
 	Name string
 	// Namespace of the lock. Empty means the pod's, or outside a cluster that of the
 	// kubeconfig's current context.
 	Namespace string
-
-	// These are the fields of the same name of [election.Config], which documents them. Its
-	// other fields are not options, so it is not embedded: package operator itself sets the
-	// lock, the candidate and what it finds out about processes. ExitOnOverrun replaces
-	// OnOverrun, and Become replaces StopAtLoss. WaitOnAbsent stays off.
-	Timing             election.Timing // the same for all candidates
-	CampaignUnfinished bool
-	HeadStart          func(election.Takeover) time.Duration // nil means the zone.Order of PreferredZones, which have no meaning with another
-	Health             election.Health
-	TracerProvider     trace.TracerProvider
-	MeterProvider      metric.MeterProvider
-
-	// Heartbeat keeps the lock by a heartbeat of this process: one write renews all locks of
-	// a [Shared], and each lock is written only when its leadership changes. It requires
-	// Timing.Exclusive: a client-go candidate up to 0.26 would take the lock from a live leader,
-	// and a later one would not take it from a dead one. See package heartbeat.
-	Heartbeat bool
-
+	// Timing of the election. Zero fields have their defaults. All candidates should have the
+	// same.
+	Timing election.Timing
 	// PreferredZones are the zones that should have the leader, most wanted first, if a
 	// healthy candidate is there: see zone.Order. They should be the same for all candidates.
 	// Zones where no candidate is known for a LeaseDuration are logged.
 	PreferredZones []string
-
-	// ResourceLock is the lock in client-go's old words, as in the flag
-	// --leader-elect-resource-lock of Kubernetes' components: leases is ModeLease;
-	// configmapsleases and endpointsleases are ModeDual with that LegacyKind. Those without a
-	// Lease, configmaps and endpoints, are refused. Empty means that Mode and LegacyKind
-	// decide.
-	ResourceLock string
-	MigrationOptions
-	LockOptions
-
-	// LeaderService is the name of a Service without a selector, in the pod's namespace, that
-	// points to the leader's pod alone: see docs/leader-service.md. Empty means none.
-	LeaderService string
-
-	// Config says how to reach the API server. Nil means the config that RESTConfig finds.
-	Config *rest.Config
-	// Self says what WhoAmI need not find out about this process.
-	Self SelfOptions
-
-	// NoEvents posts no Kubernetes Events on the Lease.
-	NoEvents bool
+	// Health is how this candidate knows whether it should lead.
+	Health election.Health
+	// Logger gets the messages that people should see. The zero value means the logger in the
+	// context, or else that of slog.Default, which writes to stderr unless the program says
+	// otherwise. To drop the log, use logr.FromSlogHandler(slog.DiscardHandler).
+	Logger logr.Logger
+	// TracerProvider and MeterProvider receive traces and metrics. Nil means none.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
 	// ExitOnOverrun ends the process with status 1 when the work has not stopped in time, as
 	// OnOverrun of election.Config says. Nothing that hangs in this process prevents that: no
 	// log, health check or subscriber.
 	ExitOnOverrun bool
-	// Unproven says that the work may go on when this process has ended, such as work in another
-	// process. The record then holds nothing by which other candidates, or the next process of
-	// this pod, could prove that this one is dead, so they wait until the lease has run out.
-	Unproven bool
 	// OnNewLeader is called with the identity of each new leader, including this process:
 	// when the first is known, and whenever another follows. Calls come in order and one at a
 	// time, in a goroutine of their own: a slow one delays only the next, and Run does not
 	// wait for it. Nil means none.
 	OnNewLeader func(identity string)
+	// NoEvents posts no Kubernetes Events on the Lease.
+	NoEvents bool
+	// Disabled leads at once, with a lock in the memory of this process: for one replica, and
+	// for development. It needs no API server.
+	Disabled bool
+
+	// Config says how to reach the API server. Nil means the first of these that exists: the
+	// kubeconfig that Self names, the files in KUBECONFIG, the service account of the pod, and
+	// ~/.kube/config.
+	Config *rest.Config
+	// Servers are URLs of the API server, nearest first, used instead of the config's Host.
+	// All have the same scheme and path, lead to the same cluster, and accept the same
+	// credentials. More than one cannot be used through a proxy.
+	Servers []string
+	// Self says what need not be found out about this process.
+	Self SelfOptions
+	// Version of the program, for people. The candidate's presence object carries it.
+	Version string
+	// Labels are set on the Lease and on whatever else the election creates: the candidate's
+	// presence object, the legacy object in ModeDual, and the EndpointSlice of LeaderService.
+	// Others on them are kept. None may begin with zonelect.dev/. Events have no labels.
+	Labels map[string]string
+	// LeaderService is the name of a Service without a selector, in the pod's namespace, that
+	// points to the leader's pod alone: see docs/leader-service.md. Empty means none.
+	LeaderService string
+	// TakeoverDelay replaces the zone.Order of PreferredZones, which then have no meaning; see
+	// [election.Config].
+	TakeoverDelay func(election.Takeover) time.Duration
+	// CampaignUnfinished is that of [election.Config].
+	CampaignUnfinished bool
+	// WorkOutlivesProcess says that the work may go on when this process has ended, such as work in another
+	// process. The record then holds nothing by which other candidates, or the next process of
+	// this pod, could prove that this one is dead, so they wait until the lease has run out.
+	WorkOutlivesProcess bool
+
+	// Mode is which locks are held, for operators that leave a legacy lock behind. Empty means
+	// ModeLease. With LegacyLeaderForLife, the other modes need to run in a pod that knows its
+	// UID, see [SelfOptions].
+	Mode Mode
+	// ResourceLock is Mode and LegacyKind in client-go's old words, as in the flag
+	// --leader-elect-resource-lock of Kubernetes' components: leases is ModeLease;
+	// configmapsleases and endpointsleases are ModeDual with that LegacyKind. Those without a
+	// Lease, configmaps and endpoints, are refused. Empty means that Mode and LegacyKind
+	// decide.
+	ResourceLock string
+	// LegacyKind, for the modes that hold a legacy lock, is its kind. Empty means
+	// LegacyLeaderForLife.
+	LegacyKind LegacyKind
+	// LegacyName is the legacy lock's name. Empty means that of the Lease.
+	LegacyName string
+	// PodSelector, LegacyGrace and Settle are for LegacyLeaderForLife alone, see
+	// multilock.ShieldConfig.
+	PodSelector string
+	LegacyGrace time.Duration
+	Settle      time.Duration
 
 	// byFlag: a flag or a variable says whether there is an election.
 	byFlag bool
@@ -122,7 +142,6 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Timing.Exclusive, "leader-elect-exclusive", o.Timing.Exclusive, "No client-go candidate shares the Lease, so that the retry period may be below a second at no cost.")
 	fs.Var(&defaulted{&o.Timing.StopTimeout, t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
-	fs.VarPF(&heartbeatFlag{o}, "leader-elect-heartbeat", "", "Keep all locks of this process by one heartbeat. Only for locks that no client-go candidate shares.").NoOptDefVal = "true"
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
 	fs.StringVar(&o.LeaderService, "leader-elect-service", o.LeaderService, "Name of a Service without a selector that points to the leader's pod. Empty means none.")
@@ -160,7 +179,7 @@ func (o *Options) FromEnvironment() error {
 	})
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) || ofService.MatchString(name) {
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) || slices.Contains(extension.Variables, name) || ofService.MatchString(name) {
 			continue
 		}
 		if i := slices.IndexFunc(names, func(known string) bool { return similar(name, known, 2) }); i >= 0 {
@@ -205,45 +224,66 @@ func (o Options) validate(name string) error {
 	if name == "" {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
 	}
-	if o.Heartbeat {
-		errs = append(errs, o.checkShared())
-	}
 	if o.LeaderService != "" && o.Disabled {
 		errs = append(errs, fmt.Errorf("leader election is disabled, so nothing would point service %q to this process: unset one of the two", o.LeaderService))
 	}
-	return errors.Join(append(errs, o.check(), checkZones(o.PreferredZones))...)
+	return errors.Join(append(errs, o.checkMode(), checkZones(o.PreferredZones))...)
 }
 
-// headStart returns the configured head start, or that of the zones' order. A lone candidate
+// takeoverDelay returns the configured takeover delay, or that of the zones' order. A lone candidate
 // has nobody to wait for.
-func (o Options) headStart() func(election.Takeover) time.Duration {
-	if o.HeadStart != nil || o.Disabled {
-		return o.HeadStart
+func (o Options) takeoverDelay() func(election.Takeover) time.Duration {
+	if o.TakeoverDelay != nil || o.Disabled {
+		return o.TakeoverDelay
 	}
 	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.Cached()
 }
 
-// advertisedStart says how the candidate finds its head start, for those who look from outside.
-func (o Options) advertisedStart() string {
-	if o.HeadStart != nil {
-		return presence.OwnHeadStart
+// environment returns what the options say of the environment.
+func (o Options) environment() environment.Environment {
+	start := presence.ByZones(o.PreferredZones)
+	if o.TakeoverDelay != nil {
+		start = presence.OwnDelay
 	}
-	return presence.ByZones(o.PreferredZones)
+	return environment.Environment{
+		Config: o.Config, Servers: o.Servers, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
+		Labels: o.Labels, Version: o.Version, TakeoverDelay: start, WorkOutlivesProcess: o.WorkOutlivesProcess, Logger: o.Logger,
+	}
+}
+
+// SelfOptions say what need not be found out about this process. Every field that is set
+// overrides the environment: in a pod POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME,
+// CONTAINER_NAME, NODE_ZONE and POD_IP, which the pod's template sets by the downward API, or else
+// the host's name and the namespace of the service account. Outside of a pod the identity is made
+// of the host's name and the kubeconfig's user.
+type SelfOptions struct {
+	Identity  string // must be unique per process start; zero makes one up
+	PodName   string
+	PodUID    string
+	Namespace string
+	Node      string
+	Container string
+	Zone      string
+	IP        string // of the pod; only Options.LeaderService needs it
+
+	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
+	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.
+	Kubeconfig string
 }
 
 // Mode says which locks are held.
-type Mode = multilock.Mode
+type Mode string
 
 // The modes.
 const (
 	// ModeLease holds only a Lease: for operators that never had another lock, or have
 	// finished leaving it.
-	ModeLease = multilock.Alone
+	ModeLease Mode = "lease"
 	// ModeAuto holds a Lease and the legacy lock, and follows the phase of the
 	// migration that the Lease carries: see docs/migration.md.
-	ModeAuto = multilock.Auto
+	ModeAuto Mode = "auto"
 	// ModeDual is ModeAuto, except that it goes no further than phase dual.
-	ModeDual = multilock.Dual
+	ModeDual Mode = "dual"
 )
 
 // LegacyKind says what the lock was before it was a Lease.
@@ -262,28 +302,8 @@ const (
 // annotated are the objects whose annotation a legacy lock is.
 var annotated = map[LegacyKind]annotation.Kind{LegacyConfigMap: annotation.ConfigMaps, LegacyEndpoints: annotation.Endpoints}
 
-// MigrationOptions say how an operator leaves a legacy lock behind. The zero value is
-// ready to use.
-type MigrationOptions struct {
-	// Mode is which locks are held. Empty means ModeLease in [Options], and ModeAuto
-	// for [ShieldLock] and [TwinLock], which have no other modes than ModeAuto and
-	// ModeDual. With LegacyLeaderForLife they need to run in a pod that knows its UID, see
-	// [WhoAmI].
-	Mode Mode
-	// LegacyKind, for the modes that hold a legacy lock, is its kind. Empty means
-	// LegacyLeaderForLife.
-	LegacyKind LegacyKind
-	// LegacyName is the legacy lock's name. Empty means that of the Lease.
-	LegacyName string
-	// What follows is for LegacyLeaderForLife alone.
-	ownerref.LegacyPodOptions
-	// Settle is how long a candidate waits for a garbage collector before Kubernetes
-	// 1.34. Zero asks the API server for its version. Negative means no wait.
-	Settle time.Duration
-}
-
-// check returns what is wrong with the mode and the kind.
-func (o MigrationOptions) check() error {
+// checkMode returns what is wrong with the mode and the kind.
+func (o Options) checkMode() error {
 	var errs []error
 	if !slices.Contains([]Mode{"", ModeLease, ModeAuto, ModeDual}, o.Mode) {
 		errs = append(errs, fmt.Errorf("mode %q is unknown: use %s, %s or %s", o.Mode, ModeLease, ModeAuto, ModeDual))

@@ -24,17 +24,17 @@ import (
 func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	setHere := map[string]bool{
 		"Lock": true, "Candidate": true, "WaitOnAbsent": true, "StopAtLoss": true,
-		"OnOverrun": true, "Peers": true, "ProcessID": true, "Dead": true,
+		"OnOverrun": true, "WatchPeers": true, "ProcessID": true, "ProveDead": true, "Queue": true,
 	}
 	var given election.Config
 	o := Options{
 		Disabled:           true,
 		Timing:             election.Timing{LeaseDuration: time.Minute},
 		CampaignUnfinished: true,
-		HeadStart:          func(election.Takeover) time.Duration { return 0 },
+		TakeoverDelay:      func(election.Takeover) time.Duration { return 0 },
 		Health:             election.Health{Check: func(context.Context) error { return nil }},
 		TracerProvider:     tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
-		LockOptions: LockOptions{Logger: plain.Logger(funcr.New(func(string, string) {}, funcr.Options{}))},
+		Logger: plain.Logger(funcr.New(func(string, string) {}, funcr.Options{})),
 	}
 	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil); err != nil {
 		t.Fatal(err)

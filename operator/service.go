@@ -21,27 +21,26 @@ import (
 var eager = transport.Options{DialInterval: 20 * time.Millisecond, Dials: 5}
 
 // prepareService makes what points the Service of the options to this process. It has
-// connections of its own, so that it delays no renewal. namespace is that of the lock.
-func (e *Election) prepareService(namespace string) error {
-	name, self := e.options.LeaderService, e.self
-	clients, err := dialing(eager, e.config, e.options.Timing, e.options.LockOptions)
+// connections of its own, so that it delays no renewal.
+func (e *Election) prepareService() error {
+	name, env := e.options.LeaderService, e.environment
+	self, t := env.Self, env.Timing
+	clients, err := env.ClientsThat(eager)
 	if err != nil {
 		return fmt.Errorf("preparing to point service %q to the leader: %w", name, err)
 	}
-	t := e.options.Timing.WithDefaults()
 	e.service, err = leaderservice.New(leaderservice.Config{
-		Core: clients.core, Discovery: clients.discovery, Namespace: cmp.Or(self.Namespace, namespace), Service: name,
+		Core: clients.Core, Discovery: clients.Discovery, Namespace: cmp.Or(self.Namespace, env.Namespace), Service: name,
 		Endpoint: leaderservice.Endpoint{IP: self.IP, Pod: self.PodName, PodUID: self.PodUID, Node: self.Node, Zone: self.Zone},
-		Labels:   e.options.Labels,
+		Labels:   env.Labels,
 		Trust:    t.RenewDeadline, Again: t.LeaseDuration, Logger: e.log,
 	})
-	closeLock := e.close
-	e.close = func() { clients.transport.CloseConnections(); closeLock() }
+	e.closers = append(e.closers, clients.Transport.CloseConnections)
 	return err
 }
 
-// pointing is lead, with the Service of the options pointing to this process meanwhile. Neither the
-// lock nor a heartbeat's Lease is kept until the Service points elsewhere: running waits for that.
+// pointing is lead, with the Service of the options pointing to this process meanwhile. The
+// lock is not kept until the Service points elsewhere: running waits for that.
 func (e *Election) pointing(lead func(context.Context, election.Term) error, running *sync.WaitGroup) func(context.Context, election.Term) error {
 	if e.service == nil {
 		return lead

@@ -29,70 +29,28 @@ func withService(t *testing.T) (*apitest.Server, Options) {
 }
 
 func TestAServicePointsToTheLeaderWhileItLeads(t *testing.T) {
-	for name, heartbeat := range map[string]bool{"with a renewal of its own": false, "with a heartbeat": true} {
-		t.Run(name, func(t *testing.T) {
-			server, o := withService(t)
-			o.Heartbeat, o.Timing.Exclusive = heartbeat, heartbeat
-			stored := make(chan *discoveryv1.EndpointSlice, 10)
-			server.Stored = func(_ *http.Request, path string, _, after apitest.Object) {
-				if strings.HasSuffix(path, "/endpointslices/op-zonelect") {
-					var s discoveryv1.EndpointSlice
-					if err := json.Unmarshal(apitest.Marshal(after), &s); err != nil {
-						t.Error(err)
-					}
-					stored <- &s
-				}
-			}
-			err := Run(t.Context(), "op", func(context.Context, election.Term) error {
-				if s := <-stored; len(s.Endpoints) != 1 || s.Endpoints[0].Addresses[0] != "10.0.0.1" || s.Endpoints[0].TargetRef.Name != "op-1" {
-					t.Errorf("while it leads: %+v", s)
-				}
-				return nil
-			}, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := <-stored; len(s.Endpoints) != 0 {
-				t.Errorf("after its term: %+v", s)
-			}
-		})
-	}
-}
-
-// TestAHeartbeatIsReleasedBeforeTheServicePointsElsewhere, so that a Service delays no handover.
-// The EndpointSlice cannot be written until it is released.
-func TestAHeartbeatIsReleasedBeforeTheServicePointsElsewhere(t *testing.T) {
 	server, o := withService(t)
-	o.Heartbeat, o.Timing.Exclusive = true, true
-	ended, released, pointed := false, false, make(chan struct{}, 10)
+	stored := make(chan *discoveryv1.EndpointSlice, 10)
 	server.Stored = func(_ *http.Request, path string, _, after apitest.Object) {
-		if strings.Contains(path, "/leases/op.heartbeat-") {
-			spec, _ := after["spec"].(apitest.Object)
-			holder, _ := spec["holderIdentity"].(string)
-			released = holder == ""
-		}
 		if strings.HasSuffix(path, "/endpointslices/op-zonelect") {
-			pointed <- struct{}{}
+			var s discoveryv1.EndpointSlice
+			if err := json.Unmarshal(apitest.Marshal(after), &s); err != nil {
+				t.Error(err)
+			}
+			stored <- &s
 		}
-	}
-	server.Before = func(verb, path string) (int, apitest.Object) {
-		if ended && !released && verb == "update" && strings.Contains(path, "/endpointslices/") {
-			return http.StatusServiceUnavailable, apitest.Status(http.StatusServiceUnavailable, "ServiceUnavailable", "not yet", "", "")
-		}
-		return 0, nil
 	}
 	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
-		<-pointed
-		server.Mu.Lock()
-		defer server.Mu.Unlock()
-		ended = true
+		if s := <-stored; len(s.Endpoints) != 1 || s.Endpoints[0].Addresses[0] != "10.0.0.1" || s.Endpoints[0].TargetRef.Name != "op-1" {
+			t.Errorf("while it leads: %+v", s)
+		}
 		return nil
 	}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pointed) == 0 {
-		t.Error("the EndpointSlice was not written after the heartbeat was released")
+	if s := <-stored; len(s.Endpoints) != 0 {
+		t.Errorf("after its term: %+v", s)
 	}
 }
 
@@ -108,7 +66,7 @@ func TestAServiceThatCannotPointToTheLeaderIsRefused(t *testing.T) {
 			change(&o)
 			var err error
 			if want == "election of its own" {
-				_, err = NewShared(t.Context(), "op", o)
+				_, err = NewGroup(t.Context(), "op", o)
 			} else {
 				_, err = New(t.Context(), "op", o)
 			}

@@ -38,7 +38,7 @@ func anyTakeover(r *rand.Rand) election.Takeover {
 	return t
 }
 
-func TestACachedOrderGivesTheSameHeadStarts(t *testing.T) {
+func TestACachedOrderGivesTheSameTakeoverDelays(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	order := zone.Order{Preferred: []string{"1"}}
 	cached := order.Cached()
@@ -46,7 +46,7 @@ func TestACachedOrderGivesTheSameHeadStarts(t *testing.T) {
 		over := anyTakeover(r)
 		for _, p := range append([]locks.Peer{{Candidate: over.Candidate}}, over.Peers...) {
 			over.Candidate = p.Candidate
-			if got, want := cached(over), order.HeadStart(over); got != want {
+			if got, want := cached(over), order.TakeoverDelay(over); got != want {
 				t.Fatalf("%v, want %v, for %+v", got, want, over)
 			}
 		}
@@ -91,7 +91,7 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 			change(&other)
 			for _, p := range other.Peers {
 				other.Candidate = p.Candidate
-				if got, want := cached(other), order.HeadStart(other); got != want {
+				if got, want := cached(other), order.TakeoverDelay(other); got != want {
 					t.Errorf("with another %s %s waits %v, want %v", name, p.Identity, got, want)
 				}
 			}
@@ -103,10 +103,10 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 	}
 }
 
-// BenchmarkTheHeadStartsOfAll measures an elector's calls at each change.
-func BenchmarkTheHeadStartsOfAll(b *testing.B) {
+// BenchmarkTheTakeoverDelaysOfAll measures an elector's calls at each change.
+func BenchmarkTheTakeoverDelaysOfAll(b *testing.B) {
 	for _, n := range []int{3, 100, 300, 1000} {
-		for name, headStart := range map[string]func(election.Takeover) time.Duration{"cached": zone.Order{}.Cached(), "each": zone.Order{}.HeadStart} {
+		for name, takeoverDelay := range map[string]func(election.Takeover) time.Duration{"cached": zone.Order{}.Cached(), "each": zone.Order{}.TakeoverDelay} {
 			b.Run(fmt.Sprint(name, "/", n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
@@ -116,7 +116,7 @@ func BenchmarkTheHeadStartsOfAll(b *testing.B) {
 					}
 					for _, p := range over.Peers {
 						over.Candidate = p.Candidate
-						headStart(over)
+						takeoverDelay(over)
 					}
 				}
 			})

@@ -97,8 +97,8 @@ func (g *throng) seat(c locks.Candidate, distance time.Duration) *electiontest.S
 	link.Set(lockstest.Fault{Delay: distance})
 	g.links[c.Identity] = link
 	return g.Seat(election.Config{
-		Lock: far{link, distance}, Candidate: c, HeadStart: g.order.HeadStart,
-		Peers: func(ctx context.Context, tell func([]locks.Peer)) {
+		Lock: far{link, distance}, Candidate: c, TakeoverDelay: g.order.TakeoverDelay,
+		WatchPeers: func(ctx context.Context, tell func([]locks.Peer)) {
 			tell(g.peers)
 			<-ctx.Done()
 		},
@@ -111,7 +111,7 @@ func (g *throng) kill(n int, t election.Takeover) {
 	first := slices.SortedFunc(slices.Values(g.peers), func(a, b locks.Peer) int {
 		x, y := t, t
 		x.Candidate, y.Candidate = a.Candidate, b.Candidate
-		return int(g.order.HeadStart(x) - g.order.HeadStart(y))
+		return int(g.order.TakeoverDelay(x) - g.order.TakeoverDelay(y))
 	})
 	for _, p := range first[:n] {
 		g.links[p.Identity].Set(lockstest.Fault{Hang: true})

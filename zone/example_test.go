@@ -5,7 +5,6 @@ package zone_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -52,26 +51,10 @@ func ExampleOrder() {
 	}
 	for _, peer := range lost.Peers[1:] {
 		lost.Candidate = peer.Candidate // each candidate asks for itself
-		fmt.Println(peer.Identity, "in", peer.Zone, "goes", order.HeadStart(lost), "after the lease's end")
+		fmt.Println(peer.Identity, "in", peer.Zone, "goes", order.TakeoverDelay(lost), "after the lease's end")
 	}
 	// Output:
 	// op-2 in zb goes 0s after the lease's end
 	// op-3 in zc goes 2s after the lease's end
 	// op-4 in za goes 4s after the lease's end
-}
-
-func ExampleWish_Plan() {
-	plan, err := zone.Wish{APIOutage: 30 * time.Second, Failover: 45 * time.Second, Stop: 5 * time.Second}.Plan()
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(plan.Timing.LeaseDuration, plan.Timing.RenewDeadline, plan.Timing.RenewInterval)
-	fmt.Println("a failover takes", plan.Bounds.DeadServer.Worst.Total(), "at most:", plan.Bounds.DeadServer.Worst)
-
-	_, err = zone.Wish{APIOutage: time.Minute, Failover: 45 * time.Second}.Plan()
-	fmt.Println(errors.Is(err, zone.ErrImpossible))
-	// Output:
-	// 41s 35.5s 2s
-	// a failover takes 43.96s at most: LeaseDuration 41s + clock drift of 1 % 410ms + 7 x RoundTrip 50ms + rest of the silence until a follower asks 1s + 6 x lost dial 200ms
-	// true
 }

@@ -16,16 +16,6 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Step is how much later than the wanted candidates the less wanted go: a RenewInterval. A
-// candidate whose connection has died sees the last renewal up to half of that and a request
-// later than others, and still goes first.
-func Step(t election.Timing) time.Duration { return t.WithDefaults().RenewInterval }
-
-// Slot is the time from one candidate to the next equally wanted one: a tenth of a
-// RenewInterval, in which the others learn of a takeover. It is shorter if there are so many
-// candidates that the last would wait for longer than the lease.
-func Slot(t election.Timing) time.Duration { return t.WithDefaults().RenewInterval / 10 }
-
 // Order says which candidate goes first when a lock is free. The zero value has no
 // preference, and the default timing. It is a value, safe for concurrent use.
 type Order struct {
@@ -35,8 +25,8 @@ type Order struct {
 	Timing election.Timing
 }
 
-// HeadStart is how long a candidate leaves a free lock to the candidates before it, for
-// election.Config.HeadStart. It is pure. Candidates that know the same peers get delays that
+// TakeoverDelay is how long a candidate leaves a free lock to the candidates before it, for
+// election.Config.TakeoverDelay. It is pure. Candidates that know the same peers get delays that
 // differ by a Slot or more; the first delay is zero:
 //
 //  1. A healthy candidate goes before an unhealthy one.
@@ -60,45 +50,56 @@ type Order struct {
 // each preferred zone before its own, or for all of them and one more in the zone of a silent
 // holder, or for LeaseDuration less two Steps in an evacuated one. It adds its
 // election.Takeover.Spread, so that a crowd does not go at the same instant.
-func (o Order) HeadStart(t election.Takeover) time.Duration {
-	timing := o.Timing.WithDefaults()
+func (o Order) TakeoverDelay(t election.Takeover) time.Duration {
 	if len(t.Peers) == 0 {
-		return o.unaware(t, timing)
+		return o.unaware(t)
 	}
 	queue := o.queue(t)
 	i := slices.IndexFunc(queue, func(p place) bool { return p.identity == t.Candidate.Identity })
 	if i < 0 {
-		return timing.LeaseDuration // not reached: a candidate with an identity is in the queue
+		return o.Timing.WithDefaults().LeaseDuration // not reached: a candidate with an identity is in the queue
 	}
-	return delays(queue, timing)[i]
+	return o.delays(queue)[i]
 }
 
+// Step is the takeover delay of one group of equally preferred candidates over the next: a
+// RenewInterval. A candidate whose connection has died sees the last renewal up to half of that
+// and a request later than others, and still goes first.
+func (o Order) Step() time.Duration { return o.Timing.WithDefaults().RenewInterval }
+
+// Slot is the takeover delay of one candidate over the next in its group: a tenth of a
+// RenewInterval, in which the others learn of a takeover. It is shorter if there are so many
+// candidates that the last would wait for longer than the lease.
+func (o Order) Slot() time.Duration { return o.Timing.WithDefaults().RenewInterval / 10 }
+
 // delays returns how long each candidate of a queue leaves the lock to those before it.
-func delays(queue []place, timing election.Timing) []time.Duration {
+func (o Order) delays(queue []place) []time.Duration {
+	slot, step, lease := o.Slot(), o.Step(), o.Timing.WithDefaults().LeaseDuration
 	all := make([]time.Duration, 0, len(queue))
 	// If there are too many candidates for that, those at the front keep their Slot.
-	least := min(Slot(timing), timing.LeaseDuration/time.Duration(2*max(1, len(queue))))
+	least := min(slot, lease/time.Duration(2*max(1, len(queue))))
 	var delay, steps time.Duration
 	for i, p := range queue {
 		if i > 0 {
-			delay += Slot(timing)
+			delay += slot
 			if p.group != queue[i-1].group {
-				steps += Step(timing)
+				steps += step
 			}
 		}
 		delay = max(delay, steps)
 		if p.evacuated && !queue[0].evacuated {
-			delay = max(delay, timing.LeaseDuration)
+			delay = max(delay, lease)
 		}
 		behind := time.Duration(len(queue) - 1 - i)
-		all = append(all, min(delay, timing.LeaseDuration-behind*least))
+		all = append(all, min(delay, lease-behind*least))
 	}
 	return all
 }
 
-func (o Order) unaware(t election.Takeover, timing election.Timing) time.Duration {
-	last := max(0, timing.LeaseDuration-2*Step(timing)) // a Spread is shorter than that
-	wait := min(time.Duration(o.standing(t.Candidate.Zone, t))*Step(timing), last)
+func (o Order) unaware(t election.Takeover) time.Duration {
+	timing := o.Timing.WithDefaults()
+	last := max(0, timing.LeaseDuration-2*o.Step()) // a Spread is shorter than that
+	wait := min(time.Duration(o.standing(t.Candidate.Zone, t))*o.Step(), last)
 	if evacuated(t.Candidate.Zone, t) {
 		wait = last
 	}
@@ -174,7 +175,7 @@ func silent(c status.Cause) bool {
 	return c == status.CauseExpired || c == status.CauseDeleted || c == status.CauseCleared
 }
 
-// Cached returns a function that gives the same head starts as o.HeadStart. It ranks the
+// Cached returns a function that gives the same takeover delays as o.TakeoverDelay. It ranks the
 // candidates once for each takeover, not once for each candidate that an elector asks about:
 // use it where there may be dozens. It is safe for concurrent use, and keeps the last ranking
 // in memory.
@@ -183,7 +184,7 @@ func silent(c status.Cause) bool {
 // change once they were passed: an elector passes a new slice for each change.
 func (o Order) Cached() func(election.Takeover) time.Duration {
 	c := &cache{order: o}
-	return c.headStart
+	return c.takeoverDelay
 }
 
 // cache is the ranking for one takeover, for any candidate.
@@ -195,13 +196,13 @@ type cache struct {
 	delays map[string]time.Duration // by identity
 }
 
-func (c *cache) headStart(t election.Takeover) time.Duration {
+func (c *cache) takeoverDelay(t election.Takeover) time.Duration {
 	if len(t.Peers) > 0 && t.Candidate.Identity != t.Previous { // otherwise it has a place of its own
 		if delay, known := c.lookUp(t); known {
 			return delay
 		}
 	}
-	return c.order.HeadStart(t)
+	return c.order.TakeoverDelay(t)
 }
 
 // lookUp returns the delay of the candidate, if it is among the peers.
@@ -220,7 +221,7 @@ func (o Order) rank(t election.Takeover) map[string]time.Duration {
 	t.Candidate = locks.Candidate{}
 	queue := o.queue(t)
 	ranked := make(map[string]time.Duration, len(queue))
-	for i, delay := range delays(queue, o.Timing.WithDefaults()) {
+	for i, delay := range o.delays(queue) {
 		ranked[queue[i].identity] = delay
 	}
 	return ranked

@@ -45,7 +45,7 @@ func queue(o zone.Order, t election.Takeover) string {
 	all = slices.DeleteFunc(all, func(p locks.Peer) bool { return p.Identity == "" })
 	wait := func(p locks.Peer) time.Duration {
 		t.Candidate = p.Candidate
-		return o.HeadStart(t)
+		return o.TakeoverDelay(t)
 	}
 	slices.SortFunc(all, func(a, b locks.Peer) int { return int(wait(a) - wait(b)) })
 	var texts []string
@@ -168,7 +168,7 @@ func TestTheLocksOfAProgramAreSpreadOverItsReplicas(t *testing.T) {
 		takeover := election.Takeover{Lock: locks.Description{Name: fmt.Sprint("lock-", i)}, Peers: replicas}
 		for _, p := range replicas {
 			takeover.Candidate = p.Candidate
-			if (zone.Order{}).HeadStart(takeover) == 0 {
+			if (zone.Order{}).TakeoverDelay(takeover) == 0 {
 				first[p.Identity]++
 			}
 		}
@@ -186,12 +186,12 @@ func TestWhoKnowsNoPeersTakesAllZonesToHaveSome(t *testing.T) {
 	spread := func(o election.Takeover) time.Duration { return o.Spread(election.Timing{}) }
 	for zone, want := range map[string]time.Duration{"zb": step, "zc": 2 * step, "": 2 * step, "za": 3 * step, "ze": lease - 2*step} {
 		silent.Candidate = locks.Candidate{Identity: "me", Zone: zone}
-		if got := o.HeadStart(silent); got != want+spread(silent) {
+		if got := o.TakeoverDelay(silent); got != want+spread(silent) {
 			t.Errorf("in zone %q: %v, want %v and its spread", zone, got, want)
 		}
 	}
 	unwished := election.Takeover{Candidate: locks.Candidate{Identity: "me", Zone: "za"}}
-	if got := (zone.Order{}).HeadStart(unwished); got != spread(unwished) {
+	if got := (zone.Order{}).TakeoverDelay(unwished); got != spread(unwished) {
 		t.Errorf("without any wish: %v", got)
 	}
 }
@@ -235,7 +235,7 @@ func waits(dice *rand.Rand, o zone.Order, t election.Takeover) []time.Duration {
 	for i, p := range slices.Clone(t.Peers) {
 		dice.Shuffle(len(t.Peers), func(i, j int) { t.Peers[i], t.Peers[j] = t.Peers[j], t.Peers[i] })
 		t.Candidate = p.Candidate
-		all[i] = o.HeadStart(t)
+		all[i] = o.TakeoverDelay(t)
 	}
 	return all
 }

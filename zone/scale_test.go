@@ -18,6 +18,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -84,7 +85,7 @@ type weighed struct {
 
 func (w weighed) Read(ctx context.Context) (locks.Snapshot, error) {
 	w.load.count("read")
-	if _, wants := locks.WantsLiveConnection(ctx); wants || !w.open.Swap(true) {
+	if _, wants := live.Wanted(ctx); wants || !w.open.Swap(true) {
 		w.load.count("dial")
 		time.Sleep(2 * w.trip)
 	}
@@ -149,15 +150,15 @@ func newMultitude(s *electiontest.Stage, e moment, followers int, known bool, ne
 		all = append(all, peers(fmt.Sprintf("c%03d@z%c", i, "abc"[i%3]))...)
 	}
 	for i, p := range all {
-		c := election.Config{Candidate: p.Candidate, HeadStart: zone.Order{}.HeadStart}
+		c := election.Config{Candidate: p.Candidate, TakeoverDelay: zone.Order{}.TakeoverDelay}
 		if e.cause == status.CauseDied {
-			c.Dead = m.proof
+			c.ProveDead = m.proof
 		}
 		if known {
-			c.Peers = func(ctx context.Context, tell func([]locks.Peer)) { tell(all); <-ctx.Done() }
+			c.WatchPeers = func(ctx context.Context, tell func([]locks.Peer)) { tell(all); <-ctx.Done() }
 		}
 		if !known && i%2 == 0 {
-			c.HeadStart = nil // the promises hold for package election alone, too
+			c.TakeoverDelay = nil // the promises hold for package election alone, too
 		}
 		link := lockstest.NewFaulty(m.lock)
 		m.links = append(m.links, link)

@@ -94,7 +94,7 @@ func failover() *picture {
 	p := &picture{name: "failover", title: "A zone loses its power: the trace of the failover, as a collector received it", width: 960, height: 416}
 	p.heading(20, 30, 16, "start", "A zone loses its power: the trace of the failover, as a collector received it")
 	for i, r := range []struct{ name, class, indent string }{
-		{"election.failover", "plain", ""}, {"election.silence", "wait", "  "}, {"election.head_start", "calm", "  "}, {"election.acquire", "good", "  "},
+		{"election.failover", "plain", ""}, {"election.silence", "wait", "  "}, {"election.delay", "calm", "  "}, {"election.acquire", "good", "  "},
 		{"election.attempt", "plain", "    "}, {"election.adopt", "calm", "  "}, {"election.work_start", "good", "  "},
 	} {
 		s, y := spans[r.name], top+row*float64(i)

@@ -5,7 +5,7 @@ package timing
 
 import "time"
 
-// Seconds returns the timing for a failover in four to five seconds: a LeaseDuration of 3 s, a
+// Fast returns the timing for a failover in four to five seconds: a LeaseDuration of 3 s, a
 // RenewDeadline of 2.5 s and a RenewInterval of 500 ms. The default takes about five times as
 // long. All candidates for the lock must use it.
 //
@@ -35,7 +35,7 @@ import "time"
 // a leader, it loses writes that were forwarded to the old one. The sooner a read overtakes
 // such a write, the longer an outage the term survives. The command
 // "kubectl zonelect timing --heartbeat" compares this timing with others.
-func Seconds() Timing {
+func Fast() Timing {
 	return Timing{
 		LeaseDuration:  3 * time.Second,
 		RenewDeadline:  2500 * time.Millisecond,

@@ -31,9 +31,9 @@ type Candidate struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Unhealthy is why the candidate says that it should not lead.
 	Unhealthy string `json:"unhealthy,omitempty"`
-	// HeadStart is how it finds its head start, as presence.ByZones writes it; empty if it does
+	// TakeoverDelay is how it finds its takeover delay, as presence.ByZones writes it; empty if it does
 	// not say.
-	HeadStart string `json:"headStart,omitempty"`
+	TakeoverDelay string `json:"takeoverDelay,omitempty"`
 	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
 	// is not Running. NodeState is Ready, NotReady or Gone. Empty means not known.
 	PodState  string `json:"podState,omitempty"`
@@ -60,6 +60,9 @@ type Part struct {
 	// ServiceAccount is the pod's; empty if the pod was not read.
 	ServiceAccount string `json:"-"`
 
+	// Roster is the name under which it announced itself: the lock's, or that of its Group.
+	Roster string `json:"-"`
+
 	workload string // of the pod, as WorkloadOf names it
 	created  int64  // when the presence was made, in seconds since 1970
 }
@@ -72,12 +75,21 @@ const (
 	Terminating = "Terminating"
 )
 
+// among are the candidates that announced themselves under a name.
+func among(roster string, presences []presence.Object) []Candidate {
+	all := candidatesOf(presences)
+	for _, c := range all {
+		c.Roster = roster
+	}
+	return all
+}
+
 func candidatesOf(presences []presence.Object) []Candidate {
 	var all []Candidate
 	for _, o := range presences {
 		all = append(all, Candidate{
 			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode,
-			Waiting: o.Waiting, Unhealthy: o.Unhealthy, HeadStart: o.HeadStart, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), created: o.Created},
+			Waiting: o.Waiting, Unhealthy: o.Unhealthy, TakeoverDelay: o.TakeoverDelay, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), created: o.Created},
 		})
 	}
 	return all

@@ -24,7 +24,6 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/heartbeat"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -64,7 +63,7 @@ func Among(leases []coordinationv1.Lease) []Election {
 	var found []Election
 	for i := range leases {
 		lease := &leases[i]
-		if isPresence(lease) || heartbeat.IsHeart(lease) {
+		if isPresence(lease) || record.IsHeartbeat(lease) {
 			continue
 		}
 		e := At(KeyOf(lease), named.find)
@@ -114,14 +113,17 @@ func (e Election) heartName() string {
 	if e.Lease == nil {
 		return ""
 	}
-	return nameIn(heartbeat.HeartOf(e.Lease))
+	if record.Read(e.Lease).Holder == "" {
+		return ""
+	}
+	return nameIn(record.HeartbeatOf(e.Lease))
 }
 
 // announce adds the candidates that have announced themselves among Leases of the lock's
 // namespace.
 func (e *Election) announce(leases []coordinationv1.Lease) {
 	for _, name := range e.rosters() {
-		e.Candidates = append(e.Candidates, candidatesOf(presence.Among(leases, name))...)
+		e.Candidates = append(e.Candidates, among(name, presence.Among(leases, name))...)
 	}
 }
 
@@ -146,7 +148,7 @@ func (e *Election) Bound() {
 }
 
 // rosters are the names under which the lock's candidates announce themselves: the lock's own
-// and, if some of them are in a Shared, the name of that.
+// and, if some of them are in a Group, the name of that.
 func (e Election) rosters() []string {
 	names := []string{e.Name}
 	if e.Lease == nil {
@@ -166,9 +168,23 @@ func nameIn(text string) string {
 	return text
 }
 
+// Compose returns what a lock's Lease and the Lease of the heartbeat that keeps it say together, and
+// why the holder's term is over although the lock names it; empty if it is not. A program that
+// knows heartbeats replaces it before it looks at anything.
+var Compose = func(lock, _ *coordinationv1.Lease) (s locks.Snapshot, void string) { return record.Snapshot(lock), "" }
+
 // Snapshot is what the lock's Lease and the heartbeat that keeps it say together; zero
 // without a Lease.
-func (e Election) Snapshot() locks.Snapshot { return heartbeat.Compose(e.Lease, e.Heart) }
+func (e Election) Snapshot() locks.Snapshot {
+	s, _ := Compose(e.Lease, e.Heart)
+	return s
+}
+
+// Void is why the holder's term is over although the Lease names it; empty if it is not.
+func (e Election) Void() string {
+	_, void := Compose(e.Lease, e.Heart)
+	return void
+}
 
 // Leader returns the holder of the lock; nil if there is none.
 func (e Election) Leader() *Leader {
@@ -189,7 +205,7 @@ func (e Election) RenewedSince(before Election) bool {
 		return true
 	}
 	now := e.Snapshot()
-	return now.Void == "" && !now.Record.RenewTime.Equal(before.Snapshot().Record.RenewTime)
+	return e.Void() == "" && !now.Record.RenewTime.Equal(before.Snapshot().Record.RenewTime)
 }
 
 // KeyOf names a Lease.
@@ -226,7 +242,7 @@ func Trim(lease *coordinationv1.Lease) *coordinationv1.Lease {
 		switch {
 		case !ours:
 			delete(lease.Annotations, key)
-		case len(text) > mostText && key != heartbeat.AnnotationReleasedLocks:
+		case len(text) > mostText && key != record.AnnotationReleasedLocks:
 			lease.Annotations[key] = strings.Clone(text[:mostText+1])
 		}
 	}

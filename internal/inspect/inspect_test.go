@@ -22,12 +22,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
+
+// As in the plugin.
+func init() { inspect.Compose = heartbeat.Compose }
 
 var (
 	now = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -126,7 +126,7 @@ func (e Election) lastRenewal() time.Time {
 	if state, _ := stateOfEmpty(s.Record.Details.Token, s.Record.Details.Released); s.Record.Holder == "" && state == Cleared && e.Lease.Annotations[record.AnnotationHeartbeat] != "" {
 		return time.Time{}
 	}
-	if s.Void != "" && s.Record.RenewTime.Equal(record.Read(e.Lease).RenewTime) {
+	if e.Void() != "" && s.Record.RenewTime.Equal(record.Read(e.Lease).RenewTime) {
 		return time.Time{}
 	}
 	return s.Record.RenewTime
@@ -147,7 +147,7 @@ func (e Election) Lasts() time.Duration {
 // Lease no longer renews it.
 func (e Election) Silent(now time.Time) bool {
 	s := e.Snapshot()
-	return s.Record.Holder != "" && (s.Void != "" || now.Sub(s.Record.RenewTime) > e.Lasts())
+	return s.Record.Holder != "" && (e.Void() != "" || now.Sub(s.Record.RenewTime) > e.Lasts())
 }
 
 // doubtful reports whether that, or a time in the future, says that the holder does not renew the
@@ -183,9 +183,9 @@ func (e Election) State(now time.Time) (state State, note string) {
 		return Expired, seen + ", which is as long as the lease lasts: any candidate may take it, and none did"
 	case !e.doubtful(now):
 		return Held, ""
-	case lasts <= 0 && s.Void == "":
+	case lasts <= 0 && e.Void() == "":
 		return Stale, joined(seen, "the Lease does not say how long it lasts, so that no candidate takes it from its holder")
-	case s.Void != "":
+	case e.Void() != "":
 		return Stale, joined(seen, "the heartbeat that kept it was withdrawn or is gone, so that nothing renews it: any candidate may take it when its lease has run out")
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease does not say when it was renewed")

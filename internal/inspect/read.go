@@ -99,7 +99,7 @@ func (r Reader) Candidates(ctx context.Context, e Election) ([]Candidate, error)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, candidatesOf(announced)...)
+		all = append(all, among(name, announced)...)
 	}
 	return all, nil
 }

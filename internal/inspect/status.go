@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock"
 )
 
 // Status is the meaning of an election's objects, for people.
@@ -146,7 +146,7 @@ func (s *Status) checkWork() {
 	case holder.Waiting != "":
 		s.State = Waiting
 		s.Note("%s holds the lock, but its work has not begun: %s", holder.Identity, holder.Waiting)
-	case !elsewhere || holder.Mode == string(multilock.Alone):
+	case !elsewhere || holder.Mode == presence.Alone:
 	case holder.TakesPart():
 		s.State = Waiting
 		s.Note("%s holds the lock, but may not work: %s has the legacy lock", holder.Identity, s.Legacy.Holder)

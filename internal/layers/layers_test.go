@@ -18,144 +18,90 @@ import (
 	"testing"
 )
 
-const module = "github.com/zonelect/zonelect"
+const module = "github.com/zonelect/zonelect/"
 
-const (
-	backoff    = "github.com/cenkalti/backoff/v4"
-	logr       = "github.com/go-logr/logr"
-	otel       = "go.opentelemetry.io/otel"
-	kubernetes = "k8s.io"
-	pflag      = "github.com/spf13/pflag"
-	election   = module + "/election"
-	timing     = election + "/timing"
-	internal   = module + "/internal"
-	apierror   = internal + "/apierror"
-	apitest    = internal + "/apitest"
-	doctest    = internal + "/doctest"
-	httpserver = internal + "/httpserver"
-	inspect    = internal + "/inspect"
-	leasewatch = internal + "/leasewatch"
-	metrics    = internal + "/metrics"
-	rawapi     = internal + "/rawapi"
-	patience   = internal + "/patience"
-	presence   = internal + "/presence"
-	record     = internal + "/record"
-	plain      = internal + "/plain"
-	sleep      = internal + "/sleep"
-	locks      = module + "/locks" // the contract alone, not the packages below it
-	memory     = locks + "/memory"
-	lease      = locks + "/lease"
-	heartbeat  = locks + "/heartbeat"
-	annotation = locks + "/annotation"
-	ownerref   = locks + "/ownerref"
-	multilock  = locks + "/multilock"
-	shield     = multilock + "/shield"
-	twin       = multilock + "/twin"
-	leaseOnly  = multilock + "/leaseonly"
-	candidate  = multilock + "/internal/candidate"
-	zone       = module + "/zone"
-	migrate    = module + "/migrate"
-	operator   = module + "/operator"
-)
-
-// row says which packages, besides the standard library, the packages at and below a
-// directory may import. Each entry stands for itself and everything below it, except for
-// locks. No package imports a test kit: a program that uses it would contain package testing.
-type row struct {
-	allowed []string
-	denied  []string            // wins over allowed
-	inFile  map[string][]string // allowed in the file of that name alone
+// outside are the modules of others, by short names. Each stands for all its packages.
+var outside = map[string]string{
+	"backoff":    "github.com/cenkalti/backoff/v4",
+	"kubernetes": "k8s.io",
+	"logr":       "github.com/go-logr/logr",
+	"otel":       "go.opentelemetry.io/otel",
+	"pflag":      "github.com/spf13/pflag",
 }
 
-// onTheAPI is the row of a lock on one kind of object.
-var onTheAPI = row{allowed: []string{locks, kubernetes, apierror, rawapi, record, logr, backoff}}
+// house says which packages, besides the standard library, each package may import. What no file
+// of it imports is not allowed. Package heartbeat may import all, and nobody may import it: it is
+// experimental, and on the way of nobody who does not use it.
+var house = map[string]string{
+	"config":                  "", // the plugin prints it
+	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/live internal/metrics internal/sleep locks",
+	"election/internal/rules": "election/status locks",
+	"election/status":         "",
+	"election/timing":         "",
 
-// testKits may import testing, and each other.
-var testKits = []string{election + "/electiontest", locks + "/lockstest", multilock + "/internal/multilocktest", apitest, doctest}
+	"locks":            "",
+	"locks/annotation": "kubernetes logr internal/apierror internal/rawapi internal/record locks",
+	"locks/lease":      "kubernetes logr internal/apierror internal/rawapi internal/record locks",
+	"locks/memory":     "locks",
+	"locks/ownerref":   "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks",
 
-// behindMultilock are the packages that others use only through package multilock.
-var behindMultilock = []string{shield, twin, leaseOnly, candidate}
+	"locks/multilock":                    "locks/multilock/internal/candidate locks/multilock/shield locks/multilock/twin",
+	"locks/multilock/internal/candidate": "backoff kubernetes election/timing internal/patience internal/phase internal/presence internal/record locks locks/lease locks/ownerref",
+	"locks/multilock/shield":             "backoff kubernetes logr internal/live internal/patience internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/lease locks/multilock/internal/candidate locks/ownerref",
+	"locks/multilock/twin":               "internal/phase internal/presence internal/record locks locks/annotation locks/lease locks/multilock/internal/candidate locks/ownerref",
 
-// house is the table of docs/design.md. The row with the longest directory
-// counts; a package without one fails.
-var house = map[string]row{
-	"locks":            {},
-	"locks/memory":     {allowed: []string{locks}},
-	"locks/lockstest":  {allowed: []string{locks}},
-	"locks/lease":      onTheAPI,
-	"locks/heartbeat":  {allowed: append([]string{timing, lease, leasewatch, sleep}, onTheAPI.allowed...)},
-	"locks/ownerref":   {allowed: append([]string{presence}, onTheAPI.allowed...)},
-	"locks/annotation": onTheAPI,
-	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, candidate}},
-	"locks/multilock/shield": {
-		allowed: append([]string{timing, candidate, lease, ownerref, patience, sleep}, onTheAPI.allowed...),
-	},
-	"locks/multilock/twin": {
-		allowed: append([]string{timing, candidate, lease, annotation, ownerref}, onTheAPI.allowed...),
-	},
-	"locks/multilock/leaseonly": {
-		allowed: append([]string{timing, candidate, lease, ownerref, patience}, onTheAPI.allowed...),
-	},
-	"locks/multilock/internal/candidate": {
-		allowed: append([]string{timing, lease, heartbeat, leasewatch, ownerref, patience, presence, sleep}, onTheAPI.allowed...),
-	},
-	"locks/multilock/internal/multilocktest": {
-		allowed: []string{election, locks, lease, candidate, shield, leaseOnly, ownerref, presence, sleep, kubernetes},
-	},
-	"election":                {allowed: []string{election, locks, metrics, sleep, otel, backoff, logr}},
-	"election/status":         {},
-	"election/timing":         {},
-	"election/internal/rules": {allowed: []string{election + "/status", locks}},
-	"election/electiontest":   {allowed: []string{election, locks, memory}},
-	"migrate": {
-		allowed: append([]string{annotation, ownerref, multilock, inspect, presence, sleep}, onTheAPI.allowed...),
-		denied:  behindMultilock,
-	},
-	"config": {}, // the plugin prints it
-	"zone": {
-		allowed: []string{election, locks},
-		inFile:  map[string][]string{"lookup.go": {kubernetes}},
-	},
-	"operator": {
-		allowed: []string{election, locks, memory, lease, heartbeat, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
-		denied:  behindMultilock,
-	},
-	"internal/httpserver":    {},
-	"internal/inspect":       {allowed: []string{election + "/status", locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
-	"internal/leasewatch":    {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
-	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
-	"internal/metrics":       {allowed: []string{locks, otel}},
-	"internal/presence":      {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
-	"internal/timeline":      {allowed: []string{plain}},             // the plugin and the tests draw with it
-	"internal/patience":      {allowed: []string{locks, kubernetes}}, // the errors of the API
-	"internal/plain":         {allowed: []string{logr}},
-	"internal/proof":         {allowed: []string{locks, kubernetes, apierror, patience, rawapi, logr, backoff}},
-	"internal/apitest":       {allowed: []string{kubernetes}},
-	"internal": {
-		allowed: []string{timing, locks, internal, kubernetes, otel, backoff, logr},
-		denied:  []string{operator, zone, migrate},
-	},
+	"migrate":  "kubernetes logr internal/apierror internal/inspect internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"operator": "kubernetes logr otel pflag election election/status internal/environment internal/events internal/extension internal/leaderservice internal/leasewatch internal/metrics internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/lease locks/memory locks/multilock locks/ownerref zone",
+	"zone":     "kubernetes election election/status locks",
+
+	"internal/apierror":      "kubernetes locks",
+	"internal/environment":   "kubernetes logr election/timing internal/patience internal/phase internal/presence internal/proof internal/record internal/transport locks locks/lease locks/multilock locks/ownerref zone",
+	"internal/events":        "kubernetes logr election election/status internal/environment internal/transport",
+	"internal/extension":     "internal/environment internal/leasewatch locks locks/lease",
+	"internal/httpserver":    "",
+	"internal/inspect":       "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"internal/leaderservice": "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
+	"internal/leasewatch":    "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
+	"internal/live":          "",
+	"internal/metrics":       "otel locks",
+	"internal/patience":      "kubernetes internal/live locks", // the errors of the API
+	"internal/plan":          "election election/timing internal/transport zone",
+	"internal/phase":         "kubernetes logr election/timing internal/patience internal/presence internal/record locks locks/lease locks/ownerref",
+	"internal/plain":         "logr",
+	"internal/presence":      "backoff kubernetes logr election/timing internal/apierror internal/patience internal/rawapi internal/record internal/sleep locks",
+	"internal/proof":         "backoff kubernetes logr internal/apierror internal/patience internal/rawapi locks",
+	"internal/rawapi":        "kubernetes internal/apierror internal/record",
+	"internal/record":        "kubernetes logr locks",
+	"internal/sleep":         "",
+	"internal/timeline":      "internal/plain", // the plugin and the tests draw with it
+	"internal/transport":     "backoff kubernetes election/timing internal/live internal/sleep",
 }
+
+// inFile narrows a permission to one file of a package.
+var inFile = map[string]string{"zone kubernetes": "lookup.go"}
+
+// testKits may import testing and everything, and only tests may import them: a program that uses
+// one would contain package testing.
+var testKits = []string{"election/electiontest", "locks/lockstest", "locks/multilock/internal/multilocktest", "internal/apitest", "internal/doctest"}
+
+const heartbeat = "heartbeat"
 
 func TestEveryPackageImportsOnlyWhatItsLayerAllows(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	used := map[string]bool{} // package and permission
 	files := 0
-	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			if name != root && isOutside(name, entry.Name()) {
+			if name != "../.." && isOutside(name, entry.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
 		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		rel, err := filepath.Rel(root, name)
+		rel, err := filepath.Rel("../..", name)
 		if err != nil {
 			return err
 		}
@@ -164,8 +110,13 @@ func TestEveryPackageImportsOnlyWhatItsLayerAllows(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, complaint := range check(filepath.ToSlash(rel), imports) {
-			t.Error(complaint)
+		file := filepath.ToSlash(rel)
+		for _, imported := range imports {
+			permission, complaint := check(file, imported)
+			if complaint != "" {
+				t.Error(complaint)
+			}
+			used[path.Dir(file)+" "+permission] = true
 		}
 		return nil
 	})
@@ -174,6 +125,13 @@ func TestEveryPackageImportsOnlyWhatItsLayerAllows(t *testing.T) {
 	}
 	if files == 0 {
 		t.Error("no Go file was found: the test looks in the wrong place")
+	}
+	for pkg, allowed := range house {
+		for permission := range strings.FieldsSeq(allowed) {
+			if !used[pkg+" "+permission] {
+				t.Errorf("%s may import %s, and does not: take the permission away", pkg, permission)
+			}
+		}
 	}
 }
 
@@ -202,38 +160,40 @@ func importsOf(name string) ([]string, error) {
 	return imports, nil
 }
 
-// check returns a complaint for each import that file, a path inside the
-// module, may not have.
-func check(file string, imports []string) []string {
+// check returns the permission by which file, a path inside the module, imports a package, and a
+// complaint if it may not.
+func check(file, imported string) (permission, complaint string) {
 	dir := path.Dir(file)
-	r, found := rowOf(dir)
-	if !found {
-		return []string{fmt.Sprintf("%s: no row for %s in the table of layers", file, dir)}
+	allowed, found := house[dir]
+	kit := slices.Contains(testKits, dir)
+	permission = nameOf(imported)
+	narrow := inFile[dir+" "+permission]
+	switch {
+	case !found && !kit && dir != heartbeat:
+		return "", fmt.Sprintf("%s: no row for %s in the table of layers", file, dir)
+	case kit:
+		return permission, ""
+	case permission == "testing" || slices.Contains(testKits, permission):
+		return "", fmt.Sprintf("%s: imports %s, which only tests and test kits may", file, imported)
+	case isStandard(imported), dir == heartbeat:
+		return "", ""
+	case !slices.Contains(strings.Fields(allowed), permission), narrow != "" && narrow != path.Base(file):
+		return "", fmt.Sprintf("%s: imports %s, which its layer may not", file, imported)
 	}
-	allowed := append(slices.Clone(r.allowed), r.inFile[path.Base(file)]...)
-	var complaints []string
-	for _, imported := range imports {
-		switch {
-		case covers([]string{"testing"}, imported) || covers(testKits, imported):
-			if !covers(testKits, module+"/"+dir) {
-				complaints = append(complaints, fmt.Sprintf("%s: imports %s, which only tests and test kits may", file, imported))
-			}
-		case isStandard(imported):
-		case !covers(allowed, imported), covers(r.denied, imported):
-			complaints = append(complaints, fmt.Sprintf("%s: imports %s, which its layer may not", file, imported))
-		}
-	}
-	return complaints
+	return permission, ""
 }
 
-// rowOf returns the row of the longest directory that holds dir.
-func rowOf(dir string) (row, bool) {
-	for at := dir; at != "."; at = path.Dir(at) {
-		if r, found := house[at]; found && (at != "locks" || at == dir) {
-			return r, true
+// nameOf returns the name of a package in the table.
+func nameOf(imported string) string {
+	if imported == "testing" || strings.HasPrefix(imported, "testing/") {
+		return "testing"
+	}
+	for short, long := range outside {
+		if imported == long || strings.HasPrefix(imported, long+"/") {
+			return short
 		}
 	}
-	return row{}, false
+	return strings.TrimPrefix(imported, module)
 }
 
 // isStandard reports whether a package belongs to the standard library: the first element of
@@ -243,106 +203,36 @@ func isStandard(imported string) bool {
 	return imported != "C" && !strings.Contains(first, ".")
 }
 
-func covers(prefixes []string, imported string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool {
-		return imported == prefix || prefix != locks && strings.HasPrefix(imported, prefix+"/")
-	})
-}
-
 func TestAForbiddenImportIsCaught(t *testing.T) {
 	for _, test := range []struct {
 		file, imported string
 		allowed        bool
 	}{
 		{"election/lead.go", "time", true},
-		{"election/lead.go", otel + "/trace", true},
-		{"election/lead.go", backoff, true},
+		{"election/lead.go", "go.opentelemetry.io/otel/trace", true},
 		{"election/lead.go", "k8s.io/api/coordination/v1", false},
-		{"election/lead.go", locks + "/lease", false},
 		{"election/lead.go", "go.opentelemetry.io/otelish", false},
 		{"election/lead.go", "C", false},
-		{"election/lead.go", locks, true},
-		{"election/lead.go", locks + "/memory", false},
+		{"election/lead.go", module + "locks", true},
+		{"election/lead.go", module + "locks/lease", false},
 		{"election/lead.go", "testing", false},
-		{"election/lead.go", election + "/internal/rules", true},
-		{"election/internal/rules/free.go", locks, true},
-		{"election/internal/rules/free.go", election, false},
-		{"election/internal/rules/free.go", internal + "/sleep", false},
-		{"election/status/status.go", locks, false},
-		{"election/timing/timing.go", locks, false},
-		{"locks/multilock/shield/lock.go", timing, true},
-		{"locks/multilock/shield.go", election, false},
-		{"internal/transport/options.go", timing, true},
-		{"internal/transport/options.go", election, false},
-		{"election/electiontest/stage.go", election, true},
+		{"election/lead.go", "testing/synctest", false},
 		{"election/electiontest/stage.go", "testing/synctest", true},
-		{"election/electiontest/stage.go", locks + "/lockstest", true},
-		{"election/electiontest/stage.go", logr, false},
-		{"locks/record.go", election, false},
-		{"locks/lockstest/suite.go", "testing", true},
-		{"locks/lockstest/suite.go", locks, true},
-		{"locks/lease/lock.go", election, false},
-		{"locks/lease/lock.go", "k8s.io/client-go/rest", true},
-		{"locks/lease/lock.go", record, true},
-		{"locks/ownerref/lock.go", rawapi, true},
-		{"locks/ownerref/legacypods.go", presence, true},
-		{"locks/ownerref/legacypods.go", apitest, false},
-		{"locks/lease/lock.go", presence, false},
-		{"locks/annotation/lock.go", apierror, true},
-		{"locks/annotation/lock.go", locks + "/lease", false},
-		{"locks/lease/lock.go", internal + "/transport", false},
-		{"locks/lease/lock.go", operator, false},
+		{"locks/record.go", module + "election", false},
+		{"locks/lease/lock.go", module + "heartbeat", false},
+		{"locks/lease/lock.go", module + "internal/apitest", false},
 		{"locks/unheardof/lock.go", "time", false},
 		{"zone/lookup.go", "k8s.io/client-go/rest", true},
 		{"zone/order.go", "k8s.io/client-go/rest", false},
-		{"zone/order.go", election, true},
-		{"locks/multilock/multilock.go", shield, true},
-		{"locks/multilock/multilock.go", ownerref, false},
-		{"locks/multilock/shield/lock.go", candidate, true},
-		{"locks/multilock/shield/lock.go", twin, false},
-		{"locks/multilock/shield/lock.go", leaseOnly, false},
-		{"locks/multilock/shield/lock.go", multilock, false},
-		{"locks/multilock/shield/lock.go", annotation, false},
-		{"locks/multilock/shield/lock.go", multilock + "/internal/multilocktest", false},
-		{"locks/multilock/twin/lock.go", candidate, true},
-		{"locks/multilock/twin/lock.go", shield, false},
-		{"locks/multilock/leaseonly/lock.go", candidate, true},
-		{"locks/multilock/leaseonly/lock.go", shield, false},
-		{"locks/multilock/internal/candidate/lease.go", shield, false},
-		{"locks/multilock/internal/multilocktest/stage.go", "testing", true},
-		{"locks/lease/lock.go", candidate, false},
-		{"operator/self.go", candidate, false},
-		{"operator/self.go", shield, false},
-		{"operator/self.go", multilock, true},
-		{"operator/self.go", zone, true},
-		{"operator/self.go", internal + "/transport", true},
-		{"operator/self.go", "sigs.k8s.io/controller-runtime", false},
-		{"internal/transport/dial.go", "k8s.io/client-go/transport", true},
-		{"internal/transport/dial.go", operator, false},
-		{"internal/transport/dial.go", locks + "/lease", false},
-		{"internal/transport/dial.go", zone, false},
-		{"internal/transport/dial.go", migrate, false},
-		{"internal/presence/presence.go", rawapi, true},
-		{"internal/presence/presence.go", locks + "/ownerref", false},
-		{"internal/inspect/read.go", presence, true},
-		{"internal/inspect/read.go", migrate, false},
-		{"internal/inspect/read.go", election, false},
-		{"migrate/inspect.go", inspect, true},
-		{"locks/multilock/keeper.go", inspect, false},
-		{"internal/proof/proof.go", rawapi, true},
-		{"internal/proof/proof.go", locks + "/lease", false},
-		{"internal/timeline/render.go", "html/template", true},
-		{"internal/timeline/render.go", locks, false},
-		{"internal/rawapi/rawapi.go", apitest, false},
-		{"operator/self.go", apitest, false},
-		{"operator/self.go", election + "/electiontest", false},
-		{"operator/self.go", "testing", false},
+		{"operator/group.go", module + "locks/multilock/shield", false},
+		{"operator/group.go", module + "heartbeat", false},
+		{"heartbeat/group.go", module + "operator", true},
+		{"heartbeat/group.go", "testing", false},
 		{"newcomer/new.go", "time", false},
 		{"root.go", "time", false},
 	} {
-		complaints := check(test.file, []string{test.imported})
-		if got := len(complaints) == 0; got != test.allowed {
-			t.Errorf("%s importing %s: allowed is %v, want %v (%q)", test.file, test.imported, got, test.allowed, complaints)
+		if _, complaint := check(test.file, test.imported); (complaint == "") != test.allowed {
+			t.Errorf("%s importing %s: %q, want allowed: %v", test.file, test.imported, complaint, test.allowed)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/sleep"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // refuse answers requests with 503 while refusing says so. The message differs each time.
@@ -98,7 +98,7 @@ func TestATermUsesNoConnectionThatMayHaveDiedWithTheFormerLeader(t *testing.T) {
 		var died atomic.Pointer[time.Time] // when all connections did
 		dies := func() { now := time.Now(); died.Store(&now) }
 		w.wire = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if since, wants := locks.WantsLiveConnection(r.Context()); !wants || since.Before(*died.Load()) {
+			if since, wants := live.Wanted(r.Context()); !wants || since.Before(*died.Load()) {
 				<-r.Context().Done()
 				return
 			}

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -119,7 +120,7 @@ func (t *tenure) attempt(ctx context.Context, try func(context.Context) error) e
 	for t.limit = max(t.limit, soon); ; t.limit = min(2*t.limit, t.Trust) {
 		began := time.Now()
 		t.late = false
-		err := try(locks.WithLiveConnection(ctx, t.live))
+		err := try(live.Since(ctx, t.live))
 		if !t.late || ctx.Err() != nil {
 			if time.Since(began) < t.limit/4 {
 				t.limit /= 2

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/sleep"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // Reading is all Leases at one version.
@@ -55,6 +55,10 @@ func (r *Reading) GetSince(name string, version uint64) (State, bool) {
 // lock reads at a moment of its own, as when a heartbeat is late, they share these.
 const listBurst = 4
 
+// gathering is how long a list that follows another soon waits for those that read at the same
+// moment. It is less than a caller notices, who measures how long a read takes.
+const gathering = 10 * time.Millisecond
+
 // reads shares lists.
 type reads struct {
 	list     func(ctx context.Context) (*Reading, error)
@@ -74,7 +78,6 @@ type read struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	readers   int
-	callers   []locks.Dispatch
 	fresh     bool // on a connection that was alive after since
 	since     time.Time
 	done      chan struct{}
@@ -83,8 +86,6 @@ type read struct {
 }
 
 func (r *reads) read(ctx context.Context) (*Reading, error) {
-	d := locks.DispatchOf(ctx)
-	d.Held()
 	r.mu.Lock()
 	one := r.next
 	if one == nil {
@@ -94,8 +95,7 @@ func (r *reads) read(ctx context.Context) (*Reading, error) {
 		go r.begin(one, r.last)
 	}
 	one.readers++
-	one.callers = append(one.callers, d)
-	if since, wants := locks.WantsLiveConnection(ctx); wants && since.After(one.since) || wants && !one.fresh {
+	if since, wants := live.Wanted(ctx); wants && since.After(one.since) || wants && !one.fresh {
 		one.fresh, one.since = true, since
 	}
 	r.mu.Unlock()
@@ -133,8 +133,11 @@ func (r *reads) wait(ctx context.Context, before chan struct{}) {
 		}
 	}
 	r.mu.Lock()
-	again := r.began[0].Add(r.patience / 2)
+	again, last := r.began[0].Add(r.patience/2), r.began[listBurst-1]
 	r.mu.Unlock()
+	if now := time.Now(); now.Sub(last) < r.patience/2 && again.Before(now.Add(gathering)) {
+		again = now.Add(gathering) // who reads at the same moment shares this one
+	}
 	_ = sleep.For(ctx, time.Until(again))
 }
 
@@ -149,15 +152,11 @@ func (r *reads) begin(one *read, before chan struct{}) {
 		r.next = nil
 	}
 	r.last = one.done
-	callers := one.callers
 	ctx := one.ctx
 	if one.fresh {
-		ctx = locks.WithLiveConnection(ctx, one.since)
+		ctx = live.Since(ctx, one.since)
 	}
 	r.mu.Unlock()
-	for _, d := range callers {
-		d.Sent()
-	}
 	if one.fresh && r.prompt() {
 		defer r.misses()()
 	}

@@ -4,8 +4,12 @@
 package leasewatch
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Change is one change of a Lease.
@@ -117,6 +121,53 @@ func (s *Subscription) Close() {
 		s.remove(name)
 	}
 	delete(s.view.waiting, s.number)
+}
+
+// Watch passes the changes of one Lease after a version to each, in order, and blocks. From
+// version zero it starts with the present state, if there is one. It sends no request. It ends with
+// ctx, with an error of each, or with locks.ErrVersionExpired when the view has left something out.
+func (v *View) Watch(ctx context.Context, name string, from uint64, each func(context.Context, State) error) error {
+	sub := v.Subscribe()
+	defer sub.Close()
+	v.Expect(from)
+	expired := fmt.Errorf("lease %s: the view of the leases has left changes out: %w", name, locks.ErrVersionExpired)
+	for began := false; ; {
+		var changes []Change
+		switch {
+		case began:
+			changes = sub.Take()
+		case sub.Known():
+			if began = true; from != 0 {
+				if !sub.AddAfter(name, from) {
+					return expired
+				}
+				changes = sub.Take()
+				break
+			}
+			if now := sub.Add(name); now.Lease != nil {
+				changes = []Change{{Name: name, State: now}}
+			} else {
+				from = now.Number
+			}
+		}
+		for _, c := range changes {
+			switch {
+			case c.Gap || c.State.Cut:
+				return expired
+			case c.State.Number <= from:
+				continue
+			}
+			from = c.State.Number
+			if err := each(ctx, c.State); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-sub.Ready():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // push adds a change.

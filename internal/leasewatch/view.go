@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
@@ -105,8 +106,11 @@ func (v *View) Run(ctx context.Context) {
 		if v.config.Restarted != nil && ctx.Err() == nil {
 			v.config.Restarted(renewed, err)
 		}
-		if renewed || err == nil && time.Since(began) > time.Second {
+		long := time.Since(began) > time.Second
+		if renewed || long { // else a proxy that cuts watches would lengthen the pauses
 			delays.Reset()
+		}
+		if renewed || long && err == nil {
 			continue
 		}
 		_ = sleep.For(ctx, delays.NextBackOff())
@@ -144,7 +148,7 @@ func (v *View) follow(ctx context.Context) (renewed bool, err error) {
 	v.fresh = time.Time{}
 	v.mu.Unlock()
 	if !fresh.IsZero() {
-		ctx = locks.WithLiveConnection(ctx, fresh)
+		ctx = live.Since(ctx, fresh)
 	}
 	if from == 0 || stale || lacks {
 		if from, err = v.relist(ctx, from, stale); err == nil {

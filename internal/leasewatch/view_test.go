@@ -17,7 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/internal/live"
 )
 
 const (
@@ -250,9 +250,26 @@ func TestAListEndsOnceNobodyWaitsForIt(t *testing.T) {
 		}
 		s.hangs(nil)
 		start := time.Now()
-		if _, err := s.view.Read(context.Background()); err != nil || time.Since(start) != 0 {
+		if _, err := s.view.Read(context.Background()); err != nil || time.Since(start) > gathering {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
+	})
+}
+
+// TestReadsOfTheSameMomentShareLists: a reader measures how long its read takes, and 100 electors
+// begin at once.
+func TestReadsOfTheSameMomentShareLists(t *testing.T) {
+	run(t, func(s *stage) {
+		start := time.Now()
+		var reading sync.WaitGroup
+		for range 100 {
+			reading.Go(func() {
+				if _, err := s.view.Read(context.Background()); err != nil || time.Since(start) > gathering {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+			})
+		}
+		reading.Wait()
 	})
 }
 
@@ -429,7 +446,7 @@ func TestASilentWatchIsReplacedWhileNoReadIsAnswered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 		defer cancel()
 		var over sync.WaitGroup
-		over.Go(func() { _, _ = s.view.Read(locks.WithLiveConnection(ctx, time.Now())) })
+		over.Go(func() { _, _ = s.view.Read(live.Since(ctx, time.Now())) })
 		synctest.Wait()
 		if got := s.view.Get("x").Number; got != n {
 			t.Errorf("the view shows version %d, and %d is in the memory of the API server", got, n)
@@ -446,7 +463,7 @@ func TestAWatchThatIsNotSilentIsNotReplacedByARead(t *testing.T) {
 			time.Sleep(patience)
 			s.put("x")
 			synctest.Wait()
-			if _, err := s.view.Read(locks.WithLiveConnection(context.Background(), time.Now())); err != nil {
+			if _, err := s.view.Read(live.Since(context.Background(), time.Now())); err != nil {
 				t.Error(err)
 			}
 		}
@@ -462,7 +479,7 @@ func TestASilentWatchIsReplacedSeldomWhileNoReadIsAnswered(t *testing.T) {
 		time.Sleep(2 * patience)
 		before := s.watches.Load()
 		for range 30 {
-			ctx, cancel := context.WithTimeout(locks.WithLiveConnection(context.Background(), time.Now()), patience)
+			ctx, cancel := context.WithTimeout(live.Since(context.Background(), time.Now()), patience)
 			_, _ = s.view.Read(ctx)
 			cancel()
 		}

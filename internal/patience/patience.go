@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -53,7 +54,7 @@ func Ask[T any](ctx context.Context, soon, most time.Duration, get func(context.
 				return a.value, a.err
 			}
 		case <-overtake.C:
-			ask(locks.WithLiveConnection(ctx, asked))
+			ask(live.Since(ctx, asked))
 			asked, soon = time.Now(), 2*soon
 			overtake.Reset(soon)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -72,7 +73,7 @@ func TestWhatOvertakesAReadNeedsAConnectionThatHasLivedSince(t *testing.T) {
 		began := time.Now()
 		since := make(chan time.Time, 4)
 		_, _ = patience.Ask(t.Context(), 2*time.Second, 20*time.Second, func(ctx context.Context) (time.Duration, error) {
-			alive, _ := locks.WantsLiveConnection(ctx)
+			alive, _ := live.Wanted(ctx)
 			since <- alive
 			return after(ctx, time.Hour, nil)
 		})

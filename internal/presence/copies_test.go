@@ -140,7 +140,7 @@ func TestAPresenceOfAMegabyteIsNoNews(t *testing.T) {
 }
 
 // TestNobodyWaitsForACrowdThatCameLater: more candidates than a program has are made up, and who
-// was there first leaves them no head start. They may still be named as successors.
+// was there first does not wait for them. They may still be named as successors.
 func TestNobodyWaitsForACrowdThatCameLater(t *testing.T) {
 	named := func(name string, created int64) Object {
 		o := objectOf(name)

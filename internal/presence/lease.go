@@ -27,7 +27,7 @@ const (
 	annotationMode    = "zonelect.dev/mode"
 	annotationWaiting = "zonelect.dev/waiting-for"
 	annotationHealth  = "zonelect.dev/health"
-	annotationStart   = "zonelect.dev/head-start"
+	annotationStart   = "zonelect.dev/takeover-delay"
 )
 
 // annotations ties the texts of o to their keys.
@@ -39,7 +39,7 @@ func (o *Object) annotations() map[string]*string {
 		annotationMode:        &o.Mode,
 		annotationWaiting:     &o.Waiting,
 		annotationHealth:      &o.Unhealthy,
-		annotationStart:       &o.HeadStart,
+		annotationStart:       &o.TakeoverDelay,
 	}
 }
 

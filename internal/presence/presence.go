@@ -39,8 +39,8 @@ type Object struct {
 	Waiting  string // what the candidate waits for, in words
 	// Unhealthy is why it should not lead, in words; empty if it is healthy.
 	Unhealthy string
-	// HeadStart is how it finds its head start, as ByZones writes it; empty if unknown.
-	HeadStart string
+	// TakeoverDelay is how it finds its takeover delay, as ByZones writes it; empty if unknown.
+	TakeoverDelay string
 
 	// Name, UID and resourceVersion of the presence's own Lease, set by Ensure
 	// and List.

@@ -37,8 +37,8 @@ type Config struct {
 	// other candidate can prove that it is dead. An empty Container means the only one of the
 	// pod.
 	PodName, PodUID, Container string
-	// Unproven says that the end of this process proves nothing, because its work may go on.
-	Unproven bool
+	// WorkOutlivesProcess says that the end of this process proves nothing, because its work may go on.
+	WorkOutlivesProcess bool
 	// Pods is a client of the core group, v1.
 	Pods rest.Interface
 	// Patience is how long one request may take. Zero is 20 s.
@@ -101,7 +101,7 @@ func New(c Config) *Witness {
 // ProcessID is for election.Config. It takes the process lock, if it is free. It is empty if
 // the end of this process proves nothing.
 func (w *Witness) ProcessID() locks.ProcessID {
-	if w.config.Unproven {
+	if w.config.WorkOutlivesProcess {
 		return locks.ProcessID{}
 	}
 	select {
@@ -226,7 +226,7 @@ func (w *Witness) proven(holder locks.Suspect, how string) {
 // FindContainer finds out the ID of this process's container, once a record that could carry
 // it is written. It returns when that is settled, or ctx ends.
 func (w *Witness) FindContainer(ctx context.Context) {
-	if w.config.PodName == "" || w.config.PodUID == "" || w.config.Unproven {
+	if w.config.PodName == "" || w.config.PodUID == "" || w.config.WorkOutlivesProcess {
 		return
 	}
 	select {

@@ -245,7 +245,7 @@ func TestAProcessWhoseEndProvesNothingNotesNothing(t *testing.T) {
 		uid := rand.Text()
 		b.report(uid, "c1", corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
 		w := b.witness("op", uid)
-		w.config.Unproven = true
+		w.config.WorkOutlivesProcess = true
 		w.ProcessID()
 		w.FindContainer(b.t.Context())
 		if id := w.ProcessID(); id != (locks.ProcessID{}) || len(b.requests) > 0 {

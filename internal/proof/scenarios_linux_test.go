@@ -30,7 +30,7 @@ import (
 type candidate struct {
 	Pod, UID, Container string
 	Lock, Scope         string
-	Unproven            bool
+	WorkOutlivesProcess bool
 	First               bool // of a PID namespace
 	Child               bool // it starts a process that outlives it
 	Here                bool // an election in the process of the test, which does not end
@@ -109,7 +109,7 @@ var scenarios = []scenario{
 	},
 	{name: "the container that ends is the own one by name and mounts", set: func(h, n *candidate) { fromAnotherPod(h, n); h.Container = "main" }, beside: true, pod: two, mounts: "main", reported: end, want: byReport},
 	{name: "a child outlives the process", set: func(h, _ *candidate) { h.Child = true }, want: byLock},
-	{name: "a child outlives the process, which says so", set: func(h, _ *candidate) { h.Child, h.Unproven = true, true }, beside: true, pod: only, reported: end},
+	{name: "a child outlives the process, which says so", set: func(h, _ *candidate) { h.Child, h.WorkOutlivesProcess = true, true }, beside: true, pod: only, reported: end},
 	{name: "the record has a place alone, as earlier versions noted it", noted: func(id *locks.ProcessID) { id.ProcessLock = path.Dir(id.ProcessLock) }},
 	{name: "the record is from before a restart of the node", noted: func(id *locks.ProcessID) { id.ProcessLock = "1" + id.ProcessLock }},
 }
@@ -153,7 +153,7 @@ func (s scenario) play(b *bench) {
 	if s.noted != nil {
 		s.noted(&id)
 	}
-	if (id.ProcessLock == "") != h.Unproven {
+	if (id.ProcessLock == "") != h.WorkOutlivesProcess {
 		b.t.Fatalf("the holder notes %+v", id)
 	}
 	b.said = nil
@@ -215,7 +215,7 @@ func (s scenario) judge(b *bench) {
 // elect returns the witness of a candidate in this process.
 func (b *bench) elect(c candidate) *Witness {
 	w := b.witness(c.Pod, c.UID)
-	w.config.Lock, w.config.Scope, w.config.Container, w.config.Unproven = c.Lock, c.Scope, c.Container, c.Unproven
+	w.config.Lock, w.config.Scope, w.config.Container, w.config.WorkOutlivesProcess = c.Lock, c.Scope, c.Container, c.WorkOutlivesProcess
 	return w
 }
 
@@ -288,7 +288,7 @@ func TestMain(m *testing.M) {
 	case err != nil:
 		panic(err)
 	}
-	w := New(Config{Lock: c.Lock, Scope: c.Scope, PodName: c.Pod, PodUID: c.UID, Container: c.Container, Unproven: c.Unproven})
+	w := New(Config{Lock: c.Lock, Scope: c.Scope, PodName: c.Pod, PodUID: c.UID, Container: c.Container, WorkOutlivesProcess: c.WorkOutlivesProcess})
 	w.first = w.first || c.First
 	says := holding{Noted: w.ProcessID()}
 	if c.Child {

@@ -43,6 +43,15 @@ const (
 // heartbeat.
 const AnnotationHeartbeat = "zonelect.dev/heartbeat"
 
+// AnnotationReleasedLocks is on a heartbeat's Lease, and may be long: the locks that its process has
+// released, see package heartbeat.
+const AnnotationReleasedLocks = "zonelect.dev/released-locks"
+
+// AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, the
+// resourceVersion that the Lease had until then, and the renewTime of the epoch's last
+// heartbeat, or "-" if the Lease no longer told, see package heartbeat.
+const AnnotationWithdrawn = "zonelect.dev/withdrawn-epoch"
+
 // LabelRole marks the Lease of a heartbeat, which no candidate may take for a lock.
 const (
 	LabelRole     = "zonelect.dev/role"
@@ -50,8 +59,23 @@ const (
 )
 
 // AnnotationShared is on a lock's Lease whose candidates announce themselves under another
-// name than the lock's: that of their operator.Shared.
+// name than the lock's: that of their operator.Group.
 const AnnotationShared = "zonelect.dev/shared"
+
+// Shared returns a function that notes in the annotations of a lock's Lease under which name its
+// candidates announce themselves.
+func Shared(group, lock string) func(annotations map[string]string) map[string]string {
+	if group == lock {
+		group = ""
+	}
+	return func(annotations map[string]string) map[string]string {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		set(annotations, AnnotationShared, group)
+		return annotations
+	}
+}
 
 // AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated-zones"

@@ -6,6 +6,7 @@ package record
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,30 @@ func Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 		},
 		Record: Read(lease),
 	}
+}
+
+// HeartbeatOf returns the name of the heartbeat's Lease that keeps a lock's Lease; empty if none
+// does. Anybody may have written it.
+func HeartbeatOf(lease *coordinationv1.Lease) string {
+	name, _, _ := strings.Cut(lease.Annotations[AnnotationHeartbeat], " ")
+	if name == lease.Name {
+		return ""
+	}
+	return name
+}
+
+// IsHeartbeat reports whether a Lease is that of a heartbeat, which is no lock.
+func IsHeartbeat(lease *coordinationv1.Lease) bool { return lease.Labels[LabelRole] == RoleHeartbeat }
+
+// BarredByHeartbeat returns why a candidate without a heartbeat may not campaign for a Lease: the
+// heartbeat of another process keeps it, and the candidate cannot see the renewals. It is empty if
+// none does.
+func BarredByHeartbeat(lease *coordinationv1.Lease) string {
+	name := HeartbeatOf(lease)
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("the heartbeat %.253q keeps the Lease, and this candidate has none: run all candidates of a lock with heartbeats, or all without", name)
 }
 
 // Gone returns the snapshot of a record that was deleted at the given

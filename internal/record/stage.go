@@ -4,6 +4,7 @@
 package record
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,19 @@ func (s Stage) Later(other Stage) Stage {
 	default:
 		return other
 	}
+}
+
+// Bars returns why a candidate that knows the Lease alone may not campaign in this stage (M12);
+// empty if it may. An election record cannot be sealed: if somebody sets that phase by hand, it
+// counts as dual.
+func (s Stage) Bars(legacy Legacy) string {
+	switch {
+	case s.Phase == PhaseLegacy || s.Phase == PhaseDual:
+	case s.Phase == PhaseSealed && legacy.Elected:
+	default:
+		return ""
+	}
+	return fmt.Sprintf("the phase on the Lease is %s, and this candidate knows the Lease alone: run it in mode auto", s.Phase)
 }
 
 // AnnotationLegacy names the legacy lock that is moved to a Lease, as

@@ -168,7 +168,7 @@ func (c *checker) failovers(h History) error {
 }
 
 // phases is the order in which the tables show them.
-var phases = []PhaseName{Silence, Idle, HeadStart, Acquire, Adopt, WorkStart}
+var phases = []PhaseName{Silence, Idle, TakeoverDelay, Acquire, Adopt, WorkStart}
 
 func (c *checker) phases(failover string, all []Phase) error {
 	for i, p := range all {

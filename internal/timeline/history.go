@@ -86,12 +86,12 @@ type PhaseName string
 
 // The phases that the span election.failover has, and one that only others have.
 const (
-	Silence   PhaseName = "silence"    // from the last sign of life until the lock is free
-	HeadStart PhaseName = "head_start" // others go first
-	Acquire   PhaseName = "acquire"    // the requests
-	Adopt     PhaseName = "adopt"      // the lock is held, and the work may not begin yet
-	WorkStart PhaseName = "work_start" // until the work runs
-	Idle      PhaseName = "idle"       // the lock is free, nobody takes it, and nothing says why
+	Silence       PhaseName = "silence"    // from the last sign of life until the lock is free
+	TakeoverDelay PhaseName = "delay"      // others go first
+	Acquire       PhaseName = "acquire"    // the requests
+	Adopt         PhaseName = "adopt"      // the lock is held, and the work may not begin yet
+	WorkStart     PhaseName = "work_start" // until the work runs
+	Idle          PhaseName = "idle"       // the lock is free, nobody takes it, and nothing says why
 )
 
 // Phase is one part of a failover.

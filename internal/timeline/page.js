@@ -13,7 +13,7 @@
   const find = (id) => document.getElementById(id);
   const stage = find('stage'), tip = find('tip'), details = find('details');
 
-  const phaseWords = { silence: 'silence', idle: 'idle', head_start: 'head start', acquire: 'acquire', adopt: 'adopt', work_start: 'work start' };
+  const phaseWords = { silence: 'silence', idle: 'idle', delay: 'delay', acquire: 'acquire', adopt: 'adopt', work_start: 'work start' };
   const kindWords = { power: 'no power', api: 'API away', kill: 'killed', cut: 'network cut', freeze: 'frozen', other: 'fault' };
 
   let view = { ...full };

@@ -45,7 +45,7 @@ func powerLoss() History {
 		},
 		Expiries: []Expiry{{Lane: "a", At: at(24887)}},
 		Failovers: []Failover{{Lane: "b", Previous: "candidate-za", Cause: "expired", Token: 1<<63 + 1, Phases: []Phase{
-			{Silence, at(9887), at(24887)}, {HeadStart, at(24887), at(24888)}, {Acquire, at(24888), at(24892)},
+			{Silence, at(9887), at(24887)}, {TakeoverDelay, at(24887), at(24888)}, {Acquire, at(24888), at(24892)},
 			{Adopt, at(24892), at(24892.3)}, {WorkStart, at(24892.3), at(24892.6)},
 		}}},
 		Notes: []Note{{At: at(50000), Text: "the watching is almost over"}},

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/transport"
 
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/internal/live"
 )
 
 // dialer opens connections for an http.Transport.
@@ -41,7 +41,7 @@ func (d *dialer) get(ctx context.Context, key lineKey, lane int32) (net.Conn, er
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request // http.Transport goes on dialing after that has ended
 	}
-	since, _ := locks.WantsLiveConnection(ctx)
+	since, _ := live.Wanted(ctx)
 	conn, err := d.line(key).get(ctx, since)
 	if err != nil {
 		return nil, &dialError{addr: key.addr, err: err}

@@ -24,7 +24,7 @@
 //   - Every TCP connection has SO_LINGER 0: closing it discards what the kernel
 //     has not delivered yet, so that the write of a term that is over is not
 //     delivered later. What is on the wire by then cannot be called back.
-//   - A request whose context asks for it (locks.WithLiveConnection) is served
+//   - A request whose context asks for it (internal/live) is served
 //     on a connection on which the server was heard from since a given time, such
 //     as one that is opened for it.
 //

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/internal/live"
 )
 
 // idleTimeout closes connections before a firewall on the way forgets them.
@@ -145,7 +145,7 @@ const watchLane = 2
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, lane := req.Context(), p.lane.Load()
 	watches := req.URL.Query().Get("watch") == "true"
-	since, wants := locks.WantsLiveConnection(ctx)
+	since, wants := live.Wanted(ctx)
 	overtakes := wants && !watches && !p.open.lives(lane, since)
 	switch {
 	case watches:

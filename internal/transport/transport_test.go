@@ -19,7 +19,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/internal/live"
 )
 
 func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
@@ -91,7 +91,7 @@ func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
 	s := serve(t, true, 0, peer)
 	tr := mustNew(t, s.config(), calm())
 	first := mustGet(t, t.Context(), tr, s.URL)
-	fresh := mustGet(t, locks.WithLiveConnection(t.Context(), time.Now()), tr, s.URL)
+	fresh := mustGet(t, live.Since(t.Context(), time.Now()), tr, s.URL)
 	if fresh == first {
 		t.Errorf("%s served the request that wanted a fresh connection", first)
 	}
@@ -199,8 +199,8 @@ func TestALiveConnectionServesARequestThatWantsOne(t *testing.T) {
 	}()
 	<-arrived
 	began := time.Now()
-	second := mustGet(t, locks.WithLiveConnection(t.Context(), began), tr, s.URL)
-	if third := mustGet(t, locks.WithLiveConnection(t.Context(), began), tr, s.URL); third != second || second == first {
+	second := mustGet(t, live.Since(t.Context(), began), tr, s.URL)
+	if third := mustGet(t, live.Since(t.Context(), began), tr, s.URL); third != second || second == first {
 		t.Errorf("the requests came from %s, %s and %s", first, second, third)
 	}
 	select {
@@ -340,7 +340,7 @@ func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
 		slow <- body
 	}()
 	<-begin
-	ctx, cancel := context.WithCancel(locks.WithLiveConnection(t.Context(), time.Now()))
+	ctx, cancel := context.WithCancel(live.Since(t.Context(), time.Now()))
 	defer cancel()
 	go func() { _, _ = get(ctx, tr, s.URL+"/hang") }()
 	<-dials

@@ -39,9 +39,6 @@ type Config struct {
 	// Namespace and Name of the object. Required. It need not exist; the
 	// namespace must.
 	Namespace, Name string
-	// CloseConnections, if set, closes every connection that Client uses. See
-	// [Lock.CloseConnections].
-	CloseConnections func()
 	// Labels are set on each object that is written. Its other labels are kept.
 	Labels map[string]string
 	// Logger gets warnings about records that are odd but valid. The zero Logger drops
@@ -79,15 +76,8 @@ func (l *Lock) Describe() locks.Description {
 	return locks.Description{Kind: l.name.Kind, Namespace: l.name.Namespace, Name: l.name.Name}
 }
 
-// CloseConnections closes all connections at once, with the requests and watches on
-// them, so that no write of a past term is delivered later. The Lock stays usable and
-// dials again. Without Config.CloseConnections it does nothing, and only the end of its
-// context ends a request.
-func (l *Lock) CloseConnections() {
-	if l.config.CloseConnections != nil {
-		l.config.CloseConnections()
-	}
-}
+// Capabilities returns none. It does no I/O.
+func (*Lock) Capabilities() locks.Capabilities { return locks.Capabilities{} }
 
 // Read gets the object with one linearizable request. If there is no object, it returns
 // the zero Snapshot and no error. An object without the annotation is a record without

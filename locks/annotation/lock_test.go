@@ -286,13 +286,3 @@ func TestALongDurationIsHonoredAndWarnedOf(t *testing.T) {
 		t.Errorf("duration %v, warnings %q", s.Record.LeaseDuration, warnings)
 	}
 }
-
-func TestCloseConnectionsIsPassedOn(t *testing.T) {
-	l, _ := newLock(t, ConfigMaps)
-	calls := 0
-	l.CloseConnections() // no function to call is no fault
-	l.config.CloseConnections = func() { calls++ }
-	if l.CloseConnections(); calls != 1 {
-		t.Errorf("%d calls", calls)
-	}
-}

@@ -137,7 +137,7 @@ func newPair(t *testing.T) *pair {
 	for _, peer := range peers {
 		e, err := election.New(election.Config{
 			Lock: mustNew(t, client), Candidate: peer.Candidate,
-			Peers: func(_ context.Context, tell func([]locks.Peer)) { tell(peers) },
+			WatchPeers: func(_ context.Context, tell func([]locks.Peer)) { tell(peers) },
 		})
 		if err != nil {
 			t.Fatal(err)

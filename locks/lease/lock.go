@@ -27,12 +27,14 @@ type Config struct {
 	// Namespace and Name of the Lease. Required. The Lease need not exist;
 	// the namespace must.
 	Namespace, Name string
-	// CloseConnections, if set, closes every connection that Client uses. See
-	// [Lock.CloseConnections].
-	CloseConnections func()
+	// Capabilities are those of the lock. Its CloseConnections closes every connection that
+	// Client uses.
+	Capabilities locks.Capabilities
 	// Annotate, if set, gets the annotations of each Lease before it is written, or nil
-	// if there are none, and returns them with its changes. It must be pure.
+	// if there are none, and returns them with its changes. Observe, if set, gets the snapshot
+	// of each Lease that was seen, and returns it with its changes. Both return at once.
 	Annotate func(annotations map[string]string) map[string]string
+	Observe  func(locks.Snapshot) locks.Snapshot
 	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
 	// Owners, if set, returns the owners of a Lease that is about to be created. The garbage
@@ -68,19 +70,19 @@ func (l *Lock) Describe() locks.Description {
 	return locks.Description{Kind: "Lease", Namespace: l.config.Namespace, Name: l.config.Name}
 }
 
-// CloseConnections closes all connections at once, with the requests and watches on
-// them, so that no write of a past term is delivered later. The Lock stays usable and
-// dials again. Without Config.CloseConnections it does nothing, and only the end of its
-// context ends a request.
-func (l *Lock) CloseConnections() {
-	if l.config.CloseConnections != nil {
-		l.config.CloseConnections()
-	}
-}
+// Capabilities returns those of the Config. It does no I/O.
+func (l *Lock) Capabilities() locks.Capabilities { return l.config.Capabilities }
 
-// snapshot returns the record in lease.
-func (l *Lock) snapshot(lease *coordinationv1.Lease) locks.Snapshot {
+// Snapshot returns the record in lease, which was read elsewhere. It is barred if a heartbeat keeps it, or by the phase of
+// a migration.
+func (l *Lock) Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
-	l.long.See(l.config.Logger, l.Describe(), s.Record)
+	if s.Barred = record.BarredByHeartbeat(lease); s.Barred == "" {
+		l.long.See(l.config.Logger, l.Describe(), s.Record)
+		s.Barred = record.StageOf(s.Version).Bars(record.LegacyOf(s.Version))
+	}
+	if l.config.Observe != nil {
+		s = l.config.Observe(s)
+	}
 	return s
 }

@@ -95,25 +95,23 @@ func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
 	}
 }
 
-// TestAWriteOfTheRecordEndsItsHeartbeat: else others would take the heartbeat's renewals for those
-// of whoever wrote last.
-func TestAWriteOfTheRecordEndsItsHeartbeat(t *testing.T) {
+// TestALeaseThatAHeartbeatKeepsIsBarred, and its duration of a year worries nobody.
+func TestALeaseThatAHeartbeatKeepsIsBarred(t *testing.T) {
 	a, client := newAPIServer(t)
+	var warned []string
 	l := mustNew(t, client)
-	mustWrite(t, l, locks.Version{}, recordOf("a", 1))
+	l.config.Logger = funcr.New(func(_, line string) { warned = append(warned, line) }, funcr.Options{})
+	if s := mustWrite(t, l, locks.Version{}, recordOf("a", 1)); s.Barred != "" {
+		t.Errorf("a Lease without a heartbeat is barred: %s", s.Barred)
+	}
 	a.Change(path, func(o object) {
 		o["metadata"].(object)["annotations"].(object)[record.AnnotationHeartbeat] = "heart uid epoch 15"
+		o["spec"].(object)["leaseDurationSeconds"] = 365 * 24 * 3600
 	})
 	kept, err := l.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || !strings.Contains(kept.Barred, `"heart"`) || len(warned) > 0 {
+		t.Errorf("barred by %q, %v; warned of %q", kept.Barred, err, warned)
 	}
-	mustWrite(t, l, kept.Version, recordOf("b", 2))
-	a.Change(path, func(o object) {
-		if left, is := o["metadata"].(object)["annotations"].(object)[record.AnnotationHeartbeat]; is {
-			t.Errorf("the new holder's Lease still names the heartbeat %v", left)
-		}
-	})
 }
 
 func TestReadOfNoLeaseIsNoError(t *testing.T) {
@@ -347,16 +345,5 @@ func TestAnAnswerThatIsNoLeaseIsAnError(t *testing.T) {
 		if s, err := l.Read(t.Context()); err == nil {
 			t.Errorf("%s: read %+v", name, s)
 		}
-	}
-}
-
-func TestCloseConnectionsIsPassedOn(t *testing.T) {
-	_, client := newAPIServer(t)
-	calls := 0
-	l := mustNew(t, client)
-	l.CloseConnections() // no function to call is no fault
-	l.config.CloseConnections = func() { calls++ }
-	if l.CloseConnections(); calls != 1 {
-		t.Errorf("%d calls", calls)
 	}
 }

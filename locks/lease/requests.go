@@ -24,7 +24,7 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	if err != nil {
 		return locks.Snapshot{}, err
 	}
-	return l.snapshot(lease), nil
+	return l.Snapshot(lease), nil
 }
 
 // Write puts r on the Lease if the Lease is still at base (UID and resourceVersion), or
@@ -40,7 +40,6 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err != nil {
 		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
 	}
-	delete(lease.Annotations, record.AnnotationHeartbeat) // this write is a renewal of its own
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
 	}
@@ -52,7 +51,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err != nil {
 		return locks.Snapshot{}, err
 	}
-	return l.snapshot(lease), nil
+	return l.Snapshot(lease), nil
 }
 
 // written returns the object to write.

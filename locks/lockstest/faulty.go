@@ -144,6 +144,9 @@ func delay(ctx context.Context, operation string, d time.Duration) error {
 // Describe implements locks.Lock.
 func (f *Faulty) Describe() locks.Description { return f.lock.Describe() }
 
+// Capabilities returns those of the lock that fails. A Renewer does not fail.
+func (f *Faulty) Capabilities() locks.Capabilities { return f.lock.Capabilities() }
+
 // Read implements locks.Lock.
 func (f *Faulty) Read(ctx context.Context) (locks.Snapshot, error) {
 	if err := f.enter(ctx, "read"); err != nil {

@@ -48,6 +48,9 @@ func (m *Lock) Describe() locks.Description {
 	return locks.Description{Kind: "Memory", Name: m.name}
 }
 
+// Capabilities implements locks.Lock.
+func (*Lock) Capabilities() locks.Capabilities { return locks.Capabilities{} }
+
 // Read implements locks.Lock.
 func (m *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	if err := ctx.Err(); err != nil {

@@ -11,10 +11,11 @@
 //     M12, are in docs/design.md; shield/rules.go holds them as code, without any I/O.
 //   - [Twin], in package twin, is for client-go's records on annotations, which expire. A
 //     candidate holds both locks until the phase is clean.
-//   - [LeaseOnly], in package leaseonly, is for programs that take no part in a
-//     migration, and must not lead beside those that do.
 //
-// All of them keep a presence object, which shows the candidate to people and to the
+// Programs that take no part in a migration, and must not lead beside those that do, use
+// package operator.
+//
+// Both locks keep a presence object, which shows the candidate to people and to the
 // other candidates. It is one more Lease. The candidate's pod owns it, so that it is
 // deleted with the pod. The lock writes it at the start and on each change.
 //
@@ -42,12 +43,6 @@
 //	apiGroups: [""]
 //	resources: [pods]
 //	verbs: [get]
-//
-// and for a LeaseOnly to look for a leader-for-life lock:
-//
-//	apiGroups: [""]
-//	resources: [configmaps]
-//	verbs: [get]
 package multilock
 
 // The goroutines
@@ -55,16 +50,15 @@ package multilock
 // These functions start goroutines; a test holds the list against the code. Attend and
 // Watch wait for theirs.
 //
-//	leaseonly/lock.go                  Lock.Attend                  keeps the presence; until the end of Attend
-//	leaseonly/lock.go                  Lock.look                    looks for a legacy ConfigMap; until the answer, or the end of Attend
+//	../../internal/phase/guard.go      Guard.look                   looks for a legacy ConfigMap; until the answer, or the end of Attend
 //	shield/keeper.go                   keeper.run                   keeps the presence; until the end of Attend
 //	shield/watch.go                    keeper.startWatch            one watch of the ConfigMap; until it ends, or the end of Attend
 //	shield/keeper.go                   keeper.act                   the requests of one action; until their answers, or their limit
 //	twin/lock.go                       Lock.Attend                  keeps the presence; until the end of Attend
 //	twin/watch.go                      twinWatch.run                the watch of one of the two locks; until either ends
-//	internal/candidate/presence.go     PresenceKeeper.Keep          follows the other candidates' presences; until the end of Attend
-//	internal/candidate/presence.go     PresenceKeeper.SetUnhealthy  has the presence say that the candidate is healthy again; a timer, which the next change stops
-//	internal/candidate/lease.go        PhasedLease.Watch            the Lease's watch; until it ends, or its context
+//	../../internal/presence/keeper.go  Keeper.Keep                  follows the other candidates' presences; until the end of Attend
+//	../../internal/presence/keeper.go  beside.Attend                keeps the presence; until the end of Attend
+//	../../internal/presence/keeper.go  Keeper.SetUnhealthy          has the presence say that the candidate is healthy again; a timer, which the next change stops
 //	../../internal/presence/roster.go  Roster.refill                lists the presences again after some were left out; a timer, which Attend stops
 
 // Where to look
@@ -75,10 +69,10 @@ package multilock
 // What a phase is, and who changes it:
 //
 //	../../migrate/step.go            Migration.move            writes the next phase on the Lease; nobody else moves a phase
-//	internal/candidate/lease.go      PhasedLease.annotate      keeps the phase on the Lease, and begins with phase dual
-//	internal/candidate/lease.go      PhasedLease.ObserveStage  a candidate notes a later phase
+//	../../internal/phase/tracker.go  Tracker.Annotate          keeps the phase on the Lease, and begins with phase dual
+//	../../internal/phase/tracker.go  Tracker.Note              a candidate notes a later phase
 //	internal/candidate/candidate.go  PermissionIn              who may campaign in which phase
-//	leaseonly/lock.go                permissionAlone           the same for a program in mode lease
+//	../../internal/record/stage.go   Stage.Bars                the same for a program in mode lease
 //
 // A leader-for-life ConfigMap, from dual by sealed to clean:
 //

@@ -10,7 +10,7 @@ import (
 )
 
 func TestEachGoroutineIsListed(t *testing.T) {
-	doctest.CheckGoroutines(t, "leaseonly", "shield", "twin", "internal/candidate", "../../internal/presence")
+	doctest.CheckGoroutines(t, "shield", "twin", "internal/candidate", "../../internal/presence", "../../internal/phase")
 }
 
 func TestEachPlaceToLookExists(t *testing.T) { doctest.CheckPlaces(t) }

@@ -5,7 +5,7 @@
 // because package operator does not depend on Prometheus. docs/metrics.md lists the metrics.
 //
 //   - [Run] is operator.Run with an endpoint.
-//   - [Serve] is the endpoint alone, for programs that call NewShared, Become or NewManager.
+//   - [Serve] is the endpoint alone, for programs that call NewGroup, Become or NewManager.
 //   - [NewProvider] adds the metrics to the registry of a program that has one, such as
 //     Registry of controller-runtime's package metrics.
 package prometheus

@@ -33,7 +33,7 @@ import (
 func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t) }
 
 // alone are the options of an election that needs no API server.
-var alone = operator.Options{Disabled: true, LockOptions: operator.LockOptions{Logger: logr.FromSlogHandler(slog.DiscardHandler)}}
+var alone = operator.Options{Disabled: true, Logger: logr.FromSlogHandler(slog.DiscardHandler)}
 
 // scrape returns the lines of an endpoint's answer that are not comments.
 func scrape(t *testing.T, address, accept string) (lines []string) {

@@ -52,12 +52,6 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
   verbs: [get]
 {{- end }}
 
-{{- define "zonelect.rules.heartbeat" -}}
-- apiGroups: [coordination.k8s.io]
-  resources: [leases]
-  verbs: [delete]
-{{- end }}
-
 {{- define "zonelect.rules.events" -}}
 - apiGroups: [""]
   resources: [events]

@@ -38,7 +38,7 @@ var (
 	clone = regexp.MustCompile(`(?:^|[^\w/-])(?:config|docs)/[\w-]+`)
 	page  = regexp.MustCompile(`https://github\.com/zonelect/zonelect/blob/main/([\w/.-]+\w)`)
 	// asItIs tells people to apply what binds another account than theirs.
-	asItIs = regexp.MustCompile(`(?i)apply \W*config/operator/(lease|events|zone|proof|heartbeat|annotation|leader-for-life|dead-nodes|mode-auto)`)
+	asItIs = regexp.MustCompile(`(?i)apply \W*config/operator/(lease|events|zone|proof|annotation|leader-for-life|dead-nodes|mode-auto)`)
 	// everywhere are the commands about what belongs to no namespace, or to all.
 	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|describe node |zonelect (status -A|timing|rights (flowcontrol|status|doctor|shift|migrate)))`)
 )
@@ -174,6 +174,7 @@ func TestDoctorsRarerHints(t *testing.T) {
 		"heartbeat-gone": func(w *world) {
 			w.putLease(led(func(l *coordinationv1.Lease) {
 				l.Annotations[record.AnnotationHeartbeat] = "op.heartbeat-a uid epoch 15"
+				l.Annotations[record.AnnotationShared] = "group"
 			}))
 		},
 		"condemned": func(w *world) {

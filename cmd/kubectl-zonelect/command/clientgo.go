@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/zone"
+	"github.com/zonelect/zonelect/internal/plan"
 )
 
 // openShift is the timing that library-go gives to the operators of OpenShift, see
@@ -31,7 +31,7 @@ const (
 
 // clientGo is what follows from a timing for client-go's own elector, with ReleaseOnCancel,
 // and with the request timeouts of resourcelock.NewFromKubeconfig. Its formulas differ from
-// zone.BoundsOf's where client-go behaves differently:
+// plan.BoundsOf's where client-go behaves differently:
 //
 //   - Followers do not watch. They read every RetryPeriod x [1, 2.2], so that a
 //     renewal is seen by one read, and the end of its lease by another.
@@ -42,59 +42,61 @@ const (
 //   - There is no proof of death, and no order.
 //
 // A leader that lost its term ends its process, so there is no recovery.
-func clientGo(t election.Timing, w zone.Wish) zone.Bounds {
+func clientGo(t election.Timing, r plan.Requirements) plan.Bounds {
 	retry := t.RenewInterval
-	trips := func(n int) zone.Term { return zone.Term{Times: n, Name: "RoundTrip", Each: w.RoundTrip} }
+	trips := func(n int) plan.Addend { return plan.Addend{Times: n, Name: "RoundTrip", Each: r.RoundTrip} }
 	lease := once("LeaseDuration", t.LeaseDuration)
-	drift := once("clock drift", part(t.LeaseDuration, w.MaxClockDrift))
-	read := func(n int) zone.Term {
-		return zone.Term{Times: n, Name: "longest pause between reads", Each: part(retry, 1+leaderelection.JitterFactor)}
+	drift := once("clock drift", part(t.LeaseDuration, r.MaxClockDrift))
+	read := func(n int) plan.Addend {
+		return plan.Addend{Times: n, Name: "longest pause between reads", Each: part(retry, 1+leaderelection.JitterFactor)}
 	}
-	first := func(reads int) zone.Term {
-		return once("pauses of the follower that reads first", part(retry, firstOf(w.Candidates-1, reads)))
+	first := func(reads int) plan.Addend {
+		return once("pauses of the follower that reads first", part(retry, firstOf(r.Candidates-1, reads)))
 	}
 	dead := once("until HTTP/2 finds the connection dead", http2Patience)
-	away := once("until HTTP/2 finds the connection dead, or APIOutage", max(http2Patience, w.APIOutage))
+	away := once("until HTTP/2 finds the connection dead, or APIOutage", max(http2Patience, r.APIOutage))
 	// Some faults come after a follower has read the last renewal.
 	seen := 0.5 / meanPause
 	one := firstOf(1, 1)
 
-	b := zone.Bounds{
-		Stop: zone.Bound{
-			Mean:  zone.Sum{trips(4), first(1)},
-			Worst: zone.Sum{trips(4), read(1)},
+	b := plan.Bounds{
+		Stop: plan.Bound{
+			Mean:  plan.Sum{trips(4), first(1)},
+			Worst: plan.Sum{trips(4), read(1)},
 		},
-		Kill: zone.Bound{
-			Mean:  zone.Sum{lease, {Times: -1, Name: "half a RetryPeriod", Each: retry / 2}, first(2), trips(2)},
-			Worst: zone.Sum{lease, drift, read(2), trips(5)},
+		Kill: plan.Bound{
+			Mean:  plan.Sum{lease, {Times: -1, Name: "half a RetryPeriod", Each: retry / 2}, first(2), trips(2)},
+			Worst: plan.Sum{lease, drift, read(2), trips(5)},
 		},
-		DeadServer: zone.Bound{
-			Mean: zone.Sum{dead, once("LeaseDuration, where the last renewal is only seen then", part(t.LeaseDuration, 1-seen)),
+		DeadServer: plan.Bound{
+			Mean: plan.Sum{dead, once("LeaseDuration, where the last renewal is only seen then", part(t.LeaseDuration, 1-seen)),
 				once("what it lasts beyond that, where it was seen before", part(max(0, t.LeaseDuration-http2Patience), seen)),
 				once("pauses between reads", part(retry, one+one*(1-seen))), trips(2)},
-			Worst: zone.Sum{dead, lease, drift, read(2), trips(5)},
+			Worst: plan.Sum{dead, lease, drift, read(2), trips(5)},
 		},
-		LossInOutage: zone.Bound{
-			Mean:  zone.Sum{once("longest of LeaseDuration, APIOutage and HTTP/2's 45s", max(t.LeaseDuration, away.Each)), first(1), trips(2)},
-			Worst: zone.Sum{away, lease, drift, read(2), trips(5)},
+		LossInOutage: plan.Bound{
+			Mean:  plan.Sum{once("longest of LeaseDuration, APIOutage and HTTP/2's 45s", max(t.LeaseDuration, away.Each)), first(1), trips(2)},
+			Worst: plan.Sum{away, lease, drift, read(2), trips(5)},
 		},
-		OutageSurvived: zone.Sum{once("RenewDeadline", t.RenewDeadline),
+		OutageSurvived: plan.Sum{once("RenewDeadline", t.RenewDeadline),
 			{Times: -1, Name: "request that hangs", Each: max(time.Second, t.RenewDeadline/2, retry)}, trips(-6)},
-		StopLeft: zone.Sum{lease, {Times: -1, Name: "RenewDeadline", Each: t.RenewDeadline},
+		StopLeft: plan.Sum{lease, {Times: -1, Name: "RenewDeadline", Each: t.RenewDeadline},
 			{Times: -1, Name: "RetryPeriod", Each: retry}, {Times: -1, Name: drift.Name, Each: drift.Each}, trips(-1)},
 		WritesPerDay: int(24 * time.Hour / retry),
 		ReadsPerDay:  int(24 * time.Hour / part(retry, meanPause)),
 	}
 	b.Proof = b.Kill
-	b.LossInElection = zone.Bound{
+	b.LossInElection = plan.Bound{
 		Mean:  b.DeadServer.Mean,
-		Worst: append(slices.Clone(b.DeadServer.Worst), once("EtcdElection", w.EtcdElection)),
+		Worst: append(slices.Clone(b.DeadServer.Worst), once("EtcdElection", r.EtcdElection)),
 	}
 	b.ElectionSurvived = b.OutageSurvived // for a write that etcd loses hangs as well
 	return b
 }
 
-func once(name string, d time.Duration) zone.Term { return zone.Term{Times: 1, Name: name, Each: d} }
+func once(name string, d time.Duration) plan.Addend {
+	return plan.Addend{Times: 1, Name: name, Each: d}
+}
 
 func part(d time.Duration, f float64) time.Duration { return time.Duration(float64(d) * f) }
 

@@ -131,7 +131,7 @@ func (w *world) attacked(text string) {
 				o.Zone, o.Waiting, o.Unhealthy, o.Version, o.Mode, o.Node = o.Zone+text, text, text, text, text, "node"+text
 			}
 			if i == 2 {
-				o.HeadStart = text
+				o.TakeoverDelay = text
 			}
 			if i == 3 {
 				o.Identity = "op-c_1" + text // twice

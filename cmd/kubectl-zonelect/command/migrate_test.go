@@ -95,7 +95,7 @@ func (w *world) elects(holder string) {
 
 func (w *world) elect(lock locks.Lock, candidate locks.Candidate) {
 	w.t.Helper()
-	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate, HeadStart: func(election.Takeover) time.Duration { return 0 }})
+	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate, TakeoverDelay: func(election.Takeover) time.Duration { return 0 }})
 	if err != nil {
 		w.t.Fatal(err)
 	}

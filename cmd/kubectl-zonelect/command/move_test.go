@@ -34,14 +34,14 @@ import (
 // can. The returned function kills it: nothing is released.
 func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	w.t.Helper()
-	return w.competes(lock, pod, zone, presence.OwnHeadStart, func(election.Takeover) time.Duration { return 0 })
+	return w.competes(lock, pod, zone, presence.OwnDelay, func(election.Takeover) time.Duration { return 0 })
 }
 
-// competes does the same for a candidate with a head start, of which its presence says that.
-func (w *world) competes(lock, pod, zone, said string, headStart func(election.Takeover) time.Duration) (kill func()) {
+// competes does the same for a candidate with a takeover delay, of which its presence says that.
+func (w *world) competes(lock, pod, zone, said string, takeoverDelay func(election.Takeover) time.Duration) (kill func()) {
 	w.t.Helper()
 	w.announce(lock, pod, zone, "", func(o *presence.Object) {
-		if o.HeadStart, o.Unhealthy = said, w.sick[o.Identity]; w.lost[o.Identity] {
+		if o.TakeoverDelay, o.Unhealthy = said, w.sick[o.Identity]; w.lost[o.Identity] {
 			o.Zone = ""
 		}
 	})
@@ -65,8 +65,8 @@ func (w *world) competes(lock, pod, zone, said string, headStart func(election.T
 	}
 	e, err := election.New(election.Config{
 		Lock: l, Candidate: me,
-		HeadStart: headStart,
-		Peers:     w.follows(client, lock),
+		TakeoverDelay: takeoverDelay,
+		WatchPeers:    w.follows(client, lock),
 	})
 	if err != nil {
 		w.t.Fatal(err)

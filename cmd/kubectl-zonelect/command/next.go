@@ -19,31 +19,30 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/zone"
 )
 
 // inLine returns the candidates in the order in which they go when the leader falls silent or,
 // if the lock is free, now. It is pure. known is false if some candidate does not say how it
-// finds its head start, if no candidate is known, or if they disagree.
+// finds its takeover delay, if no candidate is known, or if they disagree.
 func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, known bool) {
 	t := takeover(e, s)
 	if len(t.Peers) == 0 || s.Phase == record.PhaseLegacy { // in that phase none of them campaigns
 		return nil, false
 	}
 	type way struct {
-		headStart string
-		lock      locks.Description
+		takeoverDelay string
+		lock          locks.Description
 	}
 	ways := map[way]func(election.Takeover) time.Duration{}
 	delays := map[string]time.Duration{}
 	for _, c := range e.Candidates {
-		if c.Identity == t.Previous && t.Cause == status.CauseExpired || s.Phase == record.PhaseDual && c.Mode == string(multilock.Alone) {
+		if c.Identity == t.Previous && t.Cause == status.CauseExpired || s.Phase == record.PhaseDual && c.Mode == presence.Alone {
 			continue // the second does not campaign in that phase (M12)
 		}
-		w := way{c.HeadStart, lockOf(e, c)}
+		w := way{c.TakeoverDelay, lockOf(e, c)}
 		if ways[w] == nil {
-			preferred, known := presence.PreferredZones(c.HeadStart)
+			preferred, known := presence.PreferredZones(c.TakeoverDelay)
 			if !known {
 				return nil, false
 			}
@@ -65,7 +64,7 @@ func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, k
 // tied reports whether two candidates may go at about the same time.
 func tied(ranked []inspect.Candidate, delays map[string]time.Duration) bool {
 	for i := 1; i < len(ranked); i++ {
-		if delays[ranked[i].Identity]-delays[ranked[i-1].Identity] < zone.Slot(election.Timing{}) {
+		if delays[ranked[i].Identity]-delays[ranked[i-1].Identity] < (zone.Order{}).Slot() {
 			return true
 		}
 	}

@@ -102,7 +102,7 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 			w.deletePod("op-c")
 		}},
 		"next-is-unknown": {lease: func() *coordinationv1.Lease { return led() }, more: func(w *world) {
-			w.announce("op", "op-b", "zb", "", inModeLease, func(o *presence.Object) { o.HeadStart = "" })
+			w.announce("op", "op-b", "zb", "", inModeLease, func(o *presence.Object) { o.TakeoverDelay = "" })
 		}},
 		"next-was-just-lost": {lease: func() *coordinationv1.Lease {
 			return led(terms(
@@ -165,13 +165,13 @@ func TestWhoIsNextTakesOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
-				kill := w.competes("op", "op-0", "za", presence.ByZones(nil), zone.Order{}.HeadStart)
+				kill := w.competes("op", "op-0", "za", presence.ByZones(nil), zone.Order{}.TakeoverDelay)
 				time.Sleep(5 * time.Second)
 				if tc.happens != nil {
 					tc.happens(w)
 				}
 				for _, c := range tc.followers {
-					w.competes("op", c.pod, c.zone, presence.ByZones(c.preferred), zone.Order{Preferred: c.preferred}.HeadStart)
+					w.competes("op", c.pod, c.zone, presence.ByZones(c.preferred), zone.Order{Preferred: c.preferred}.TakeoverDelay)
 				}
 				time.Sleep(20 * time.Second)
 				said := w.run("status", "op", "-o", "jsonpath={.status.next.identity}").out

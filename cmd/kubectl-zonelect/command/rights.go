@@ -27,7 +27,6 @@ For the candidates of a lock, bound to the service account of their pods:
   events           Events on the Lease
   zone             the zone of a candidate's node
   proof            proof that a leader's container has ended
-  heartbeat        to delete the Lease of a heartbeat when the process ends
   leader-service   a Service SERVICE_ACCOUNT-leader that points to the leader, and its endpoints
   leader-for-life  to move off a leader-for-life ConfigMap
   annotation       to move off client-go's election record on a ConfigMap

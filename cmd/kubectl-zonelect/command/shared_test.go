@@ -19,18 +19,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
+	_ "github.com/zonelect/zonelect/heartbeat" // sets extension.NewBeating
 	"github.com/zonelect/zonelect/internal/apitest"
+	place "github.com/zonelect/zonelect/internal/environment"
+	"github.com/zonelect/zonelect/internal/extension"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/heartbeat"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
 // sharing starts the elections of a process for several locks, on one heartbeat, as an
-// operator.Shared of that name does. The returned function kills the process.
+// operator.Group of that name does. The returned function kills the process.
 func (w *world) sharing(shared, pod, zone string, names ...string) (kill func()) {
 	w.t.Helper()
 	w.announce(shared, pod, zone, "", func(o *presence.Object) { o.Mode = "lease" })
@@ -50,10 +52,10 @@ func (w *world) sharing(shared, pod, zone string, names ...string) (kill func())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := heartbeat.Config{Client: client, Namespace: "ns", View: view, Writes: heartbeat.NewWrites(4), Shared: shared}
-	c.Heart, err = heartbeat.NewHeart(heartbeat.HeartConfig{
-		Lease: lease.Config{Client: client, Namespace: "ns", Name: shared + ".heartbeat-" + pod}, View: view, Writes: c.Writes, Identity: pod + "_1", Timing: t,
-	})
+	kept, err := extension.NewBeating(extension.Place{
+		Environment: &place.Environment{Namespace: "ns", Timing: t, Self: place.Self{Identity: pod + "_1"}},
+		Name:        shared, Clients: &place.Clients{Coordination: client}, View: view,
+	}, lease.Config{Client: client, Namespace: "ns", Name: shared + ".heartbeat-" + pod}, 4)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -61,20 +63,20 @@ func (w *world) sharing(shared, pod, zone string, names ...string) (kill func())
 	rest, end := context.WithCancel(context.Background())
 	var electors, others sync.WaitGroup
 	others.Go(func() { view.Run(rest) })
-	w.campaigns(rest, &others, election.Config{Lock: c.Heart, Candidate: locks.Candidate{Identity: pod + "_1"}, Timing: t})
+	endHeart := kept.Start(rest)
 	for _, name := range names {
-		lock, err := c.New(name)
+		lock, err := kept.New(name)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		time.Sleep(time.Second) // one after the other, once the heartbeat beats
 		w.campaigns(ctx, &electors, election.Config{
-			Lock: lock, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone}, Timing: t,
-			HeadStart: func(election.Takeover) time.Duration { return 0 },
-			Peers:     w.follows(client, shared),
+			Lock: lock, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone}, Timing: t, Queue: kept.Enter,
+			TakeoverDelay: func(election.Takeover) time.Duration { return 0 },
+			WatchPeers:    w.follows(client, shared),
 		})
 	}
-	w.t.Cleanup(func() { stop(); electors.Wait(); end(); others.Wait() })
+	w.t.Cleanup(func() { stop(); electors.Wait(); endHeart(); end(); others.Wait() })
 	time.Sleep(3 * time.Second)
 	synctest.Wait()
 	return func() { die(); synctest.Wait() }
@@ -329,7 +331,7 @@ func TestAMoveSeesTheReleaseThatAHeartbeatNotes(t *testing.T) {
 	for released, want := range map[bool]string{false: "op-a_1 still leads: its work may take long to stop", true: "op-a_1 gave the lock up, and nobody has taken it"} {
 		heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart", UID: "uid", ResourceVersion: "9", Annotations: map[string]string{}}}
 		if released {
-			heart.Annotations[heartbeat.AnnotationReleasedLocks] = "epoch op@7@946684800000000"
+			heart.Annotations[record.AnnotationReleasedLocks] = "epoch op@7@946684800000000"
 		}
 		m.asked = 7
 		m.see(inspect.Election{NamespacedName: m.lock, Lease: lock, Heart: heart})
@@ -338,7 +340,7 @@ func TestAMoveSeesTheReleaseThatAHeartbeatNotes(t *testing.T) {
 		}
 	}
 	m.asked, m.waits = 8, "" // that version was seen, before its release
-	heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart", UID: "uid", ResourceVersion: "9", Annotations: map[string]string{heartbeat.AnnotationReleasedLocks: "epoch op@7@946684800000000"}}}
+	heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart", UID: "uid", ResourceVersion: "9", Annotations: map[string]string{record.AnnotationReleasedLocks: "epoch op@7@946684800000000"}}}
 	if m.see(inspect.Election{NamespacedName: m.lock, Lease: lock, Heart: heart}); m.waits == "" {
 		t.Error("it does not see the release")
 	}

@@ -52,7 +52,7 @@ hash. It leaves out candidates whose pod or node is known to be gone and, for a 
 failover, the leader that was lost: a node that lost its power looks alive for that long. If the first in the line
 does not come, the second goes a moment later. A handover may name another. "nobody" means that no
 other candidate that announced itself can run. "-" means that it is not known, because no
-candidate announced itself, or because one has a head start of its own, or other preferences.
+candidate announced itself, or because one has a takeover delay of its own, or other preferences.
 
 LEASE LEFT is how long the lease lasts if nobody renews it any more. It goes up again with each
 renewal. Only then may another candidate take over, unless the leader releases the lock or is

@@ -18,8 +18,9 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/heartbeat"
+	"github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/operator"
-	"github.com/zonelect/zonelect/zone"
 )
 
 const timingLong = `Finds the timing of an election for what you know about your work and your cluster, and
@@ -64,20 +65,20 @@ const timingExample = `  # The API may be away for 30s when a zone dies, a new l
 
 // timingCommand is one call of timing.
 type timingCommand struct {
-	env    *environment
-	wish   zone.Wish
-	stop   func() bool // whether --stop was given
-	output string
+	env          *environment
+	requirements plan.Requirements
+	stop         func() bool // whether --stop was given
+	output       string
 }
 
 var timingFormats = []string{"wide", "yaml"}
 
 func newTiming(env *environment) *cobra.Command {
-	// The default wishes are those that the default timing fulfills.
-	t := &timingCommand{env: env, wish: zone.Wish{
+	// The default requirements are those that the default timing meets.
+	t := &timingCommand{env: env, requirements: plan.Requirements{
 		APIOutage: 5 * time.Second, Stop: 4800 * time.Millisecond, MaxClockDrift: timing.DefaultMaxClockDrift,
-		RoundTrip: zone.RoundTripDefault, Candidates: zone.CandidatesDefault,
-		EtcdElection: zone.EtcdElectionDefault, Locks: 1,
+		RoundTrip: plan.RoundTripDefault, Candidates: plan.CandidatesDefault,
+		EtcdElection: plan.EtcdElectionDefault, Locks: 1,
 	}}
 	c := &cobra.Command{
 		Use:               "timing",
@@ -89,18 +90,18 @@ func newTiming(env *environment) *cobra.Command {
 		RunE:              func(*cobra.Command, []string) error { return failed(t.run()) },
 	}
 	f := c.Flags()
-	f.DurationVar(&t.wish.APIOutage, "api-outage", t.wish.APIOutage, "How long the API may be unavailable, as when a zone dies, before the leader loses its term.")
-	f.DurationVar(&t.wish.Failover, "failover", 0, "The longest time until another candidate leads when the leader's zone dies and the API is reachable. 0 is no limit.")
-	f.DurationVar(&t.wish.Stop, "stop", t.wish.Stop, "How long the work takes to stop.")
-	f.Var((*percent)(&t.wish.MaxClockDrift), "drift", "How much the rates of two machines' clocks may differ. 0 is the default.")
-	f.DurationVar(&t.wish.RoundTrip, "round-trip", t.wish.RoundTrip, "The time that a request to the API and its answer seldom exceed.")
-	f.IntVar(&t.wish.Candidates, "candidates", t.wish.Candidates, "How many candidates there are.")
-	f.IntVar(&t.wish.Zones, "zones", 0, "How many zones they are in. 0 is three, or as many as there are candidates.")
-	f.BoolVar(&t.wish.Exclusive, "exclusive", false, "No client-go candidate shares the lock.")
-	f.BoolVar(&t.wish.Heartbeat, "heartbeat", false, "Each process renews all its locks with one write. It implies --exclusive.")
-	f.IntVar(&t.wish.Locks, "locks", t.wish.Locks, "How many locks there are.")
-	f.IntVar(&t.wish.Processes, "processes", 0, "How many processes hold them. 0 is as many as there are candidates.")
-	f.DurationVar(&t.wish.EtcdElection, "etcd-election", t.wish.EtcdElection, "How long etcd takes to elect a leader: once to twice its election timeout, which is 1s by default.")
+	f.DurationVar(&t.requirements.APIOutage, "api-outage", t.requirements.APIOutage, "How long the API may be unavailable, as when a zone dies, before the leader loses its term.")
+	f.DurationVar(&t.requirements.Failover, "failover", 0, "The longest time until another candidate leads when the leader's zone dies and the API is reachable. 0 is no limit.")
+	f.DurationVar(&t.requirements.Stop, "stop", t.requirements.Stop, "How long the work takes to stop.")
+	f.Var((*percent)(&t.requirements.MaxClockDrift), "drift", "How much the rates of two machines' clocks may differ. 0 is the default.")
+	f.DurationVar(&t.requirements.RoundTrip, "round-trip", t.requirements.RoundTrip, "The time that a request to the API and its answer seldom exceed.")
+	f.IntVar(&t.requirements.Candidates, "candidates", t.requirements.Candidates, "How many candidates there are.")
+	f.IntVar(&t.requirements.Zones, "zones", 0, "How many zones they are in. 0 is three, or as many as there are candidates.")
+	f.BoolVar(&t.requirements.Exclusive, "exclusive", false, "No client-go candidate shares the lock.")
+	f.BoolVar(&t.requirements.Heartbeat, "heartbeat", false, "Each process renews all its locks with one write. It implies --exclusive.")
+	f.IntVar(&t.requirements.Locks, "locks", t.requirements.Locks, "How many locks there are.")
+	f.IntVar(&t.requirements.Processes, "processes", 0, "How many processes hold them. 0 is as many as there are candidates.")
+	f.DurationVar(&t.requirements.EtcdElection, "etcd-election", t.requirements.EtcdElection, "How long etcd takes to elect a leader: once to twice its election timeout, which is 1s by default.")
 	f.StringVarP(&t.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(timingFormats, ", ")))
 	for _, name := range []string{"api-outage", "failover", "stop", "drift", "round-trip", "candidates", "zones", "locks", "processes", "etcd-election"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // it fails for a flag that does not exist
@@ -114,47 +115,47 @@ func (t *timingCommand) run() error {
 	if t.output != "" && !slices.Contains(timingFormats, t.output) {
 		return usage("--output=%s: use one of %s", t.output, strings.Join(timingFormats, ", "))
 	}
-	plan, err := t.wish.Plan()
-	if errors.Is(err, zone.ErrImpossible) {
+	p, err := t.requirements.Plan()
+	if errors.Is(err, plan.ErrImpossible) {
 		return usage("%w", err)
 	}
 	if err != nil {
 		return err
 	}
 	if t.output == "yaml" {
-		return printFlags(t.env.streams.Out, plan)
+		return printFlags(t.env.streams.Out, p)
 	}
-	outlooks := outlooksOf(plan)
-	if err := printTiming(t.env.streams.Out, plan, outlooks, t.output == "wide"); err != nil {
+	outlooks := outlooksOf(p)
+	if err := printTiming(t.env.streams.Out, p, outlooks, t.output == "wide"); err != nil {
 		return err
 	}
-	t.warn(outlooks, plan.Wish)
+	t.warn(outlooks, p.Requirements)
 	return nil
 }
 
 // warn says what the plan, and the timing of Seconds, do not survive. How long work takes to
 // stop counts only if somebody said so.
-func (t *timingCommand) warn(outlooks []outlook, w zone.Wish) {
+func (t *timingCommand) warn(outlooks []outlook, r plan.Requirements) {
 	for _, o := range outlooks {
 		if !o.promised {
 			continue
 		}
 		if !t.stop() {
-			w.Stop = 0
+			r.Stop = 0
 		}
-		for _, warning := range zone.Warnings(o.timing, w) {
+		for _, warning := range plan.Warnings(o.timing, r) {
 			tell(t.env.streams.ErrOut, "warning: %s: %s\n", o.brief(), warning)
 		}
 	}
 }
 
 // printTiming prints the plan's settings, and what follows from them and from others.
-func printTiming(out io.Writer, plan zone.Plan, outlooks []outlook, wide bool) error {
+func printTiming(out io.Writer, p plan.Plan, outlooks []outlook, wide bool) error {
 	table := printers.GetNewTabWriter(out)
 	line := func(cells ...string) { _, _ = io.WriteString(table, strings.Join(cells, "\t")+"\n") } // Flush says so
 	line("SETTING", "VALUE", "WHY")
-	for _, n := range plan.Numbers {
-		line(n.Name, n.Value.Round(time.Millisecond).String(), n.Why)
+	for _, s := range p.Settings {
+		line(s.Name, s.Value.Round(time.Millisecond).String(), s.Why)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -171,10 +172,10 @@ func printTiming(out io.Writer, plan zone.Plan, outlooks []outlook, wide bool) e
 	}
 	line(head...)
 	line(second...)
-	for i, planned := range consequences(plan.Wish, outlooks[0]) {
+	for i, planned := range consequences(p.Requirements, outlooks[0]) {
 		cells := []string{planned.what}
 		for _, o := range outlooks {
-			cells = append(cells, consequences(plan.Wish, o)[i].cell(wide))
+			cells = append(cells, consequences(p.Requirements, o)[i].cell(wide))
 		}
 		if wide && planned.count == "" {
 			cells = append(cells, planned.bound.Worst.String())
@@ -191,44 +192,44 @@ var others = []outlook{{name: "CLIENT-GO"}, {name: "OPENSHIFT", timing: openShif
 type outlook struct {
 	name     string
 	timing   election.Timing
-	bounds   zone.Bounds
-	load     zone.Load
+	bounds   plan.Bounds
+	load     plan.Load
 	promised bool // warn of what it does not survive
 	clientGo bool
 }
 
 // outlooksOf returns the plan's outlook, and those to compare it with.
-func outlooksOf(plan zone.Plan) []outlook {
-	if plan.Wish.Heartbeat {
+func outlooksOf(p plan.Plan) []outlook {
+	if p.Requirements.Heartbeat {
 		return []outlook{
-			zonelect("PLANNED", plan.Timing, plan.Wish, true),
-			zonelect("ZONELECT", election.Timing{}, plan.Wish, false),
-			zonelect("SECONDS", timing.Seconds(), plan.Wish, true),
-			byClientGo("CLIENT-GO", election.Timing{}, plan.Wish),
+			zonelect("PLANNED", p.Timing, p.Requirements, true),
+			zonelect("ZONELECT", election.Timing{}, p.Requirements, false),
+			zonelect("SECONDS", timing.Fast(), p.Requirements, true),
+			byClientGo("CLIENT-GO", election.Timing{}, p.Requirements),
 		}
 	}
-	all := []outlook{zonelect("PLANNED", plan.Timing, plan.Wish, true)}
+	all := []outlook{zonelect("PLANNED", p.Timing, p.Requirements, true)}
 	for _, o := range others {
-		all = append(all, zonelect("ZONELECT", o.timing, plan.Wish, false), byClientGo(o.name, o.timing, plan.Wish))
+		all = append(all, zonelect("ZONELECT", o.timing, p.Requirements, false), byClientGo(o.name, o.timing, p.Requirements))
 	}
 	return all
 }
 
 // zonelect is the outlook of zonelect's elector with a timing.
-func zonelect(name string, t election.Timing, w zone.Wish, promised bool) outlook {
-	t = underWish(t, w)
-	return outlook{name: name, timing: t, bounds: zone.BoundsOf(t, w), load: zone.LoadOf(t, w), promised: promised}
+func zonelect(name string, t election.Timing, r plan.Requirements, promised bool) outlook {
+	t = underRequirements(t, r)
+	return outlook{name: name, timing: t, bounds: plan.BoundsOf(t, r), load: plan.LoadOf(t, r), promised: promised}
 }
 
 // byClientGo is the outlook of client-go's elector with a timing.
-func byClientGo(name string, t election.Timing, w zone.Wish) outlook {
-	t = underWish(t, w)
-	return outlook{name: name, timing: t, bounds: clientGo(t, w), load: zone.LoadOf(t, w), clientGo: true}
+func byClientGo(name string, t election.Timing, r plan.Requirements) outlook {
+	t = underRequirements(t, r)
+	return outlook{name: name, timing: t, bounds: clientGo(t, r), load: plan.LoadOf(t, r), clientGo: true}
 }
 
-// underWish is a timing with what a wish says about clocks and other electors.
-func underWish(t election.Timing, w zone.Wish) election.Timing {
-	t.MaxClockDrift, t.Exclusive = w.MaxClockDrift, w.Exclusive
+// underRequirements is a timing with what requirements say about clocks and other electors.
+func underRequirements(t election.Timing, r plan.Requirements) election.Timing {
+	t.MaxClockDrift, t.Exclusive = r.MaxClockDrift, r.Exclusive
 	return t.WithDefaults()
 }
 
@@ -240,11 +241,11 @@ func (o outlook) brief() string {
 // consequence is a row of the table: of a duration, or of a number.
 type consequence struct {
 	what  string
-	bound zone.Bound
+	bound plan.Bound
 	count string
 }
 
-func consequences(w zone.Wish, o outlook) []consequence {
+func consequences(r plan.Requirements, o outlook) []consequence {
 	b := o.bounds
 	if b.OutageSurvived.Total() <= 0 {
 		b.OutageSurvived = nil
@@ -253,34 +254,34 @@ func consequences(w zone.Wish, o outlook) []consequence {
 		b.ElectionSurvived = nil
 	}
 	return append([]consequence{
-		{what: fmt.Sprintf("failover: leader told to stop, which takes %s", brief(w.Stop)), bound: b.Stop},
+		{what: fmt.Sprintf("failover: leader told to stop, which takes %s", brief(r.Stop)), bound: b.Stop},
 		{what: "failover: leader killed, or its zone dark", bound: b.Kill},
 		{what: "  and all used the API server in that zone", bound: b.DeadServer},
-		{what: fmt.Sprintf("  and etcd elects a leader for %s", brief(w.EtcdElection)), bound: b.LossInElection},
-		{what: fmt.Sprintf("  and no API for %s from then on", brief(w.APIOutage)), bound: b.LossInOutage},
+		{what: fmt.Sprintf("  and etcd elects a leader for %s", brief(r.EtcdElection)), bound: b.LossInElection},
+		{what: fmt.Sprintf("  and no API for %s from then on", brief(r.APIOutage)), bound: b.LossInOutage},
 		{what: "failover: from the proof that it is dead", bound: b.Proof},
-		{what: "  more, if those who go first are dead too", bound: zone.Bound{Worst: b.HeadStart}},
-		{what: "API outage that the leader surely survives", bound: zone.Bound{Worst: b.OutageSurvived}},
+		{what: "  more, if those who go first are dead too", bound: plan.Bound{Worst: b.TakeoverDelay}},
+		{what: "API outage that the leader surely survives", bound: plan.Bound{Worst: b.OutageSurvived}},
 		{what: "  after a longer one, leads again in", bound: b.Recovery},
-		{what: "etcd election that the leader surely survives", bound: zone.Bound{Worst: b.ElectionSurvived}},
-		{what: "time for work to stop when the term is lost", bound: zone.Bound{Worst: b.StopLeft}},
-	}, costs(w, o)...)
+		{what: "etcd election that the leader surely survives", bound: plan.Bound{Worst: b.ElectionSurvived}},
+		{what: "time for work to stop when the term is lost", bound: plan.Bound{Worst: b.StopLeft}},
+	}, costs(r, o)...)
 }
 
 // costs are the rows about requests: per day for one lock, or per second for many.
-func costs(w zone.Wish, o outlook) []consequence {
+func costs(r plan.Requirements, o outlook) []consequence {
 	reads := consequence{what: "reads per day and follower", count: strconv.Itoa(o.bounds.ReadsPerDay)}
-	if w.Locks == 1 && !w.Heartbeat {
+	if r.Locks == 1 && !r.Heartbeat {
 		return []consequence{{what: "writes per day", count: strconv.Itoa(o.bounds.WritesPerDay)}, reads}
 	}
 	heartbeats, takeover := rate(o.load.Heartbeats), o.load.Takeover
 	if o.clientGo {
 		heartbeats = "-"
-		takeover = zone.LoadOf(o.timing, zone.Wish{Locks: w.Locks, Processes: w.Processes}).Takeover
+		takeover = plan.LoadOf(o.timing, plan.Requirements{Locks: r.Locks, Processes: r.Processes}).Takeover
 	}
 	return []consequence{
-		{what: fmt.Sprintf("writes per second, for each of %d locks", w.Locks), count: rate(o.load.Renewals)},
-		{what: fmt.Sprintf("  for each of %d processes, with heartbeats", w.Processes), count: heartbeats},
+		{what: fmt.Sprintf("writes per second, for each of %d locks", r.Locks), count: rate(o.load.Renewals)},
+		{what: fmt.Sprintf("  for each of %d processes, with heartbeats", r.Processes), count: heartbeats},
 		{what: "writes at once when a process dies", count: strconv.Itoa(takeover)},
 		{what: "reads per day, follower and lock", count: reads.count},
 	}
@@ -310,27 +311,28 @@ func brief(d time.Duration) string {
 }
 
 // printFlags prints the plan as the operator's flags and environment variables.
-func printFlags(out io.Writer, plan zone.Plan) error {
-	w := plan.Wish
+func printFlags(out io.Writer, p plan.Plan) error {
+	r := p.Requirements
 	failover := "of any length"
-	if w.Failover > 0 {
-		failover = w.Failover.String()
+	if r.Failover > 0 {
+		failover = r.Failover.String()
 	}
 	text := &strings.Builder{}
-	tell(text, "# API outage %v, failover %s, stop %v, clock drift %s, round trip %v.\n", w.APIOutage, failover, w.Stop, (*percent)(&w.MaxClockDrift), w.RoundTrip)
+	tell(text, "# API outage %v, failover %s, stop %v, clock drift %s, round trip %v.\n", r.APIOutage, failover, r.Stop, (*percent)(&r.MaxClockDrift), r.RoundTrip)
 	tell(text, "# Use either the flags or the environment, with the same values in all candidates.\n")
-	if w.MaxClockDrift != timing.DefaultMaxClockDrift {
-		tell(text, "# In the program set Timing.MaxClockDrift to %v: it has no flag.\n", w.MaxClockDrift)
+	if r.MaxClockDrift != timing.DefaultMaxClockDrift {
+		tell(text, "# In the program set Timing.MaxClockDrift to %v: it has no flag.\n", r.MaxClockDrift)
 	}
 	flags := (&cobra.Command{}).Flags()
-	(&operator.Options{Timing: plan.Timing, Heartbeat: w.Heartbeat}).AddFlags(flags)
+	(&operator.Options{Timing: p.Timing}).AddFlags(flags)
+	heartbeat.AddFlag(flags, &r.Heartbeat)
 	args, env := &strings.Builder{}, &strings.Builder{}
 	names := []string{"leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "leader-elect-stop-timeout"}
-	switch {
-	case w.Heartbeat: // it implies the other
-		names = append(names, "leader-elect-heartbeat")
-	case plan.Timing.Exclusive:
+	if p.Timing.Exclusive {
 		names = append(names, "leader-elect-exclusive")
+	}
+	if r.Heartbeat {
+		names = append(names, "leader-elect-heartbeat")
 	}
 	for _, name := range names {
 		value := flags.Lookup(name).DefValue

@@ -15,8 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/heartbeat"
+	"github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/operator"
-	"github.com/zonelect/zonelect/zone"
 )
 
 // timingOf runs the command without a cluster.
@@ -80,36 +81,42 @@ func TestTimingIsToldFromNonsense(t *testing.T) {
 
 func TestTheFlagsAndTheEnvironmentGiveTheTimingThatWasPlanned(t *testing.T) {
 	for name, test := range map[string]struct {
-		line string
-		wish zone.Wish
+		line         string
+		requirements plan.Requirements
 	}{
-		"shared":     {"--api-outage 30s --failover 42s --stop 5s", zone.Wish{APIOutage: 30 * time.Second, Failover: 42 * time.Second, Stop: 5 * time.Second}},
-		"exclusive":  {"--api-outage 1s --failover 6s --stop 0.3s --exclusive", zone.Wish{APIOutage: time.Second, Failover: 6 * time.Second, Stop: 300 * time.Millisecond, Exclusive: true}},
-		"heartbeats": {"--api-outage 1s --failover 6s --stop 0.3s --heartbeat", zone.Wish{APIOutage: time.Second, Failover: 6 * time.Second, Stop: 300 * time.Millisecond, Heartbeat: true}},
+		"shared":     {"--api-outage 30s --failover 42s --stop 5s", plan.Requirements{APIOutage: 30 * time.Second, Failover: 42 * time.Second, Stop: 5 * time.Second}},
+		"exclusive":  {"--api-outage 1s --failover 6s --stop 0.3s --exclusive", plan.Requirements{APIOutage: time.Second, Failover: 6 * time.Second, Stop: 300 * time.Millisecond, Exclusive: true}},
+		"heartbeats": {"--api-outage 1s --failover 6s --stop 0.3s --heartbeat", plan.Requirements{APIOutage: time.Second, Failover: 6 * time.Second, Stop: 300 * time.Millisecond, Heartbeat: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan, err := test.wish.Plan()
+			p, err := test.requirements.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := plan.Timing
+			want := p.Timing
 			want.StopGrace = 0 // its default is what the timing rules leave
 			want = want.WithDefaults()
 			for way, o := range printedOptions(t, test.line) {
 				if got := o.Timing.WithDefaults(); got != want {
 					t.Errorf("by the %s comes %+v, planned was %+v", way, got, want)
 				}
-				if o.Heartbeat != test.wish.Heartbeat {
-					t.Errorf("by the %s comes Heartbeat = %v", way, o.Heartbeat)
+				if o.heartbeat != test.requirements.Heartbeat {
+					t.Errorf("by the %s comes heartbeat = %v", way, o.heartbeat)
 				}
 			}
 		})
 	}
 }
 
+// printedOption is what a program with the flag --leader-elect-heartbeat gets.
+type printedOption struct {
+	operator.Options
+	heartbeat bool
+}
+
 // printedOptions are what an operator makes of the flags, and of the environment, that the
 // command prints.
-func printedOptions(t *testing.T, line string) map[string]operator.Options {
+func printedOptions(t *testing.T, line string) map[string]printedOption {
 	t.Helper()
 	r := timingOf(t, append([]string{"timing", "-o", "yaml"}, strings.Fields(line)...)...)
 	var printed struct {
@@ -119,19 +126,20 @@ func printedOptions(t *testing.T, line string) map[string]operator.Options {
 	if err := yaml.UnmarshalStrict([]byte(r.out), &printed); err != nil {
 		t.Fatal(err)
 	}
-	var byFlags, byEnv operator.Options
+	var byFlags, byEnv printedOption
 	flags := newRoot(newEnvironment(genericiooptions.IOStreams{})).Flags()
 	byFlags.AddFlags(flags)
+	heartbeat.AddFlag(flags, &byFlags.heartbeat)
 	if err := flags.Parse(printed.Args); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range printed.Env {
 		t.Setenv(e.Name, e.Value)
 	}
-	if err := byEnv.FromEnvironment(); err != nil {
+	if err := errors.Join(byEnv.FromEnvironment(), heartbeat.FromEnvironment(&byEnv.heartbeat)); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]operator.Options{"flags": byFlags, "environment": byEnv}
+	return map[string]printedOption{"flags": byFlags, "environment": byEnv}
 }
 
 func TestTimingWarnsOnlyOfWhatIsNotSurvived(t *testing.T) {
@@ -181,9 +189,9 @@ func TestTheFirstFollowerOfManyReadsSooner(t *testing.T) {
 
 // The measurements are of client-go's LeaseLocks of three candidates on Kubernetes 1.36.
 func TestClientGosBoundsHoldWhatWasMeasured(t *testing.T) {
-	b := clientGo(election.Timing{}.WithDefaults(), zone.Wish{RoundTrip: 10 * time.Millisecond, Candidates: 3, MaxClockDrift: 0.01, APIOutage: time.Second})
+	b := clientGo(election.Timing{}.WithDefaults(), plan.Requirements{RoundTrip: 10 * time.Millisecond, Candidates: 3, MaxClockDrift: 0.01, APIOutage: time.Second})
 	for name, test := range map[string]struct {
-		bound       zone.Bound
+		bound       plan.Bound
 		least, most float64 // seconds
 	}{
 		"stopped":     {b.Stop, 0.54, 2.9},

@@ -176,7 +176,7 @@ func TestASuccessorWhoseZoneIsUnknownIsNotElsewhere(t *testing.T) {
 // themselves.
 func TestWhoIsNextGoesByWhatCandidatesKnow(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
-		lost := func(o *presence.Object) { o.Zone, o.HeadStart = "", presence.ByZones([]string{"zb"}) }
+		lost := func(o *presence.Object) { o.Zone, o.TakeoverDelay = "", presence.ByZones([]string{"zb"}) }
 		for _, zone := range []string{"za", "zb", "zc"} {
 			w.announce("op", "op-"+zone, zone, "", lost)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zonelect/zonelect/internal/patience"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -107,21 +108,26 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		}
 	}()
 	k.state.settle = k.shield.settle(ctx)
-	k.wait.Go(func() { k.shield.presence.Keep(ctx) })
+	podGone := make(chan error, 1)
+	k.wait.Go(func() {
+		if err := k.shield.presence.Keep(ctx); err != nil {
+			podGone <- err
+		}
+	})
 	for {
 		alarm, stopAlarm := sleep.After(time.Until(k.proceed(ctx)))
 		select {
 		case <-ctx.Done():
 			stopAlarm()
 			return context.Cause(ctx)
-		case err := <-k.shield.presence.PodGone:
+		case err := <-podGone:
 			stopAlarm()
 			return err
 		case me := <-k.shield.presence.Present:
-			k.state.setPresence(me, time.Now())
+			k.state.setPresence(candidate.OwnerOf(me), time.Now())
 		case <-k.shield.presence.Listed:
-		case <-k.shield.lease.StageChanged:
-			k.state.stage = k.state.stage.Later(k.shield.lease.Stage())
+		case <-k.shield.phase.Changed():
+			k.state.stage = k.state.stage.Later(k.shield.phase.Stage())
 		case t := <-k.shield.tenures:
 			k.startTerm(t)
 		case <-k.finished:
@@ -139,7 +145,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			k.handleEvent(e)
 		case err := <-k.watch.ended:
 			k.watchEnded(err)
-		case <-k.shield.lease.ConnectionDoubted:
+		case <-k.shield.doubted:
 			if k.state.duty != member { // a member's watch is restarted when its term begins
 				k.watch.stop()
 			}
@@ -152,8 +158,9 @@ func (k *keeper) run(ctx context.Context) (err error) {
 // proceed does what is due, and returns the latest time to look again.
 func (k *keeper) proceed(ctx context.Context) time.Time {
 	now := time.Now()
-	k.shield.lease.ObserveStage(k.state.stage)
-	k.state.shieldKeepers, k.state.listed = k.shield.presence.ShieldKeepers()
+	k.shield.phase.Note(k.state.stage)
+	all, listed := k.shield.presence.All()
+	k.state.shieldKeepers, k.state.listed = candidate.ShieldKeepers(all), listed
 	k.publishPermission()
 	later := now.Add(time.Hour)
 	switch {
@@ -254,7 +261,7 @@ func (k *keeper) publishWaiting(why string) {
 func (k *keeper) startTerm(t *tenure) {
 	k.term, k.finished = t, t.ctx.Done()
 	k.state.beginTerm(time.Now())
-	k.state.stage = k.state.stage.Later(k.shield.lease.Stage()) // the term was won in that phase
+	k.state.stage = k.state.stage.Later(k.shield.phase.Stage()) // the term was won in that phase
 	k.retryAt, k.watchAt = time.Time{}, time.Time{}
 	if k.waiting != "" { // the elector has not heard it in this term
 		k.waiting = ""
@@ -373,11 +380,12 @@ func (k *keeper) job(do action) func(context.Context) result {
 // shield. A candidate in mode lease does not keep one: with its presence as an owner, the
 // shield would outlive those that do, and nobody would lead.
 func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.Owner, stage record.Stage) (ownerref.Record, error) {
-	all, err := k.shield.presence.ListShieldKeepers(ctx)
+	c := k.shield.config.Lease
+	all, err := presence.List(ctx, c.Client, c.Namespace, c.Name)
 	if err != nil {
 		return ownerref.Record{}, err
 	}
-	s := base.Shield.With(me).With(all...)
+	s := base.Shield.With(me).With(candidate.ShieldKeepers(all)...)
 	s.Stage = stage
 	return k.shield.configMap.Change(ctx, base, s)
 }

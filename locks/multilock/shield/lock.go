@@ -19,16 +19,16 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/internal/live"
+	"github.com/zonelect/zonelect/internal/phase"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
-
-// SettleDefault is M7's wait if the garbage collector may delete objects without
-// comparing resourceVersions.
-const SettleDefault = 5 * time.Second
 
 // Config is the configuration of a [Lock].
 type Config struct {
@@ -41,7 +41,7 @@ type Config struct {
 	Mode       candidate.Mode // empty means Auto
 	ownerref.LegacyPodOptions
 	// Settle is M7's wait. If it is zero, the lock asks the API server for its version,
-	// and waits for SettleDefault before 1.35 and not at all from 1.35 on. Negative means
+	// and waits for 5 s before 1.35 and not at all from 1.35 on. Negative means
 	// no wait.
 	Settle time.Duration
 }
@@ -49,23 +49,25 @@ type Config struct {
 // Lock is a [locks.Lock] on a Lease that takes the place of a leader-for-life ConfigMap.
 // While the phase is dual, the Lock keeps the ConfigMap as a shield: owned by the
 // presence objects of the candidates, it makes every legacy pod wait. A Lock is a
-// [locks.Guardian]: an elector lets work begin only when no legacy pod may lead, and ends
+// [locks.Guardian] of its own: an elector lets work begin only when no legacy pod may lead, and ends
 // it when one does.
 //
 // A Lock serves one elector at a time. Its methods are safe for concurrent
 // use.
 type Lock struct {
 	config    Config
-	lease     *candidate.PhasedLease
-	presence  *candidate.PresenceKeeper
+	lease     *lease.Lock
+	phase     *phase.Tracker
+	doubted   chan struct{} // signaled when the connections may be dead
+	presence  *presence.Keeper
 	configMap *ownerref.ConfigMap
 	pods      *ownerref.LegacyPods
 	tenures   chan *tenure
 }
 
 var (
+	_ locks.Lock     = (*Lock)(nil)
 	_ locks.Guardian = (*Lock)(nil)
-	_ locks.Phased   = (*Lock)(nil)
 )
 
 // New returns the lock that c describes, or an error that lists what is
@@ -75,9 +77,9 @@ func New(c Config) (*Lock, error) {
 	c.Mode = cmp.Or(c.Mode, candidate.Auto)
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
-	s := &Lock{config: c, tenures: make(chan *tenure)}
+	s := &Lock{config: c, tenures: make(chan *tenure), doubted: make(chan struct{}, 1)}
 	var errs [3]error
-	s.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
+	s.lease, s.phase, errs[0] = c.NewLease(record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
 	s.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Labels: c.Lease.Labels, Logger: c.Lease.Logger})
 	s.pods, errs[2] = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
@@ -87,7 +89,7 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append([]error{c.check()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
-	s.presence = candidate.NewPresenceKeeper(c.Config, c.Mode, true, s.lease.StageChanged)
+	s.presence = c.NewKeeper(c.Mode, true, s.phase.Changed())
 	return s, nil
 }
 
@@ -102,23 +104,37 @@ func (c Config) check() error {
 // Describe names the Lease. It does no I/O.
 func (s *Lock) Describe() locks.Description { return s.lease.Describe() }
 
-// Phases returns the latest phase that was seen, and all that there are. It does no I/O.
-func (s *Lock) Phases() (now string, all []string) { return s.lease.Phases() }
-
-// CloseConnections closes every connection, as package lease does.
-func (s *Lock) CloseConnections() { s.lease.CloseConnections() }
+// Capabilities returns those of the Lease, with this lock as the Guardian. It does no I/O.
+func (s *Lock) Capabilities() locks.Capabilities {
+	c := s.lease.Capabilities()
+	c.Guardian, c.Phases = s, s.phase.Phases
+	return c
+}
 
 // Read reads the Lease.
-func (s *Lock) Read(ctx context.Context) (locks.Snapshot, error) { return s.lease.Read(ctx) }
+func (s *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
+	s.noteDoubt(ctx)
+	return s.lease.Read(ctx)
+}
 
 // Write writes the Lease, and nothing else.
 func (s *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	s.noteDoubt(ctx)
 	return s.lease.Write(ctx, base, r)
 }
 
-// Watch watches the Lease.
+// Watch watches the Lease. The elector starts a new watch when the last one is silent
+// although renewals get through. Other watches on that connection may be silent too.
 func (s *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	candidate.Signal(s.doubted)
 	return s.lease.Watch(ctx, from, events)
+}
+
+// noteDoubt notes whether the elector doubts its connections.
+func (s *Lock) noteDoubt(ctx context.Context) {
+	if _, doubts := live.Wanted(ctx); doubts {
+		candidate.Signal(s.doubted)
+	}
 }
 
 // SetUnhealthy has the presence object say why this candidate should not lead; see
@@ -156,12 +172,6 @@ func (s *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 
 func (s *Lock) log() logr.Logger { return s.config.Lease.Logger }
 
-// PreconditionsSince is a minor version of Kubernetes 1. From this version of the API
-// server on, every garbage collector that may run with it compares resourceVersions:
-// collectors do so since 1.34, and a controller manager may be one version older than the
-// API server.
-const PreconditionsSince = 35
-
 // settle returns M7's wait. If the server's version is not known, settle assumes an old
 // one.
 func (s *Lock) settle(ctx context.Context) time.Duration {
@@ -172,10 +182,10 @@ func (s *Lock) settle(ctx context.Context) time.Duration {
 	defer cancel()
 	minor, err := rawapi.ServerMinor(ctx, s.config.Core)
 	if err != nil {
-		s.log().Info("the API server's version is not known: the garbage collector is taken for an old one", "settle", SettleDefault, "cause", err.Error())
+		s.log().Info("the API server's version is not known: the garbage collector is taken for an old one", "settle", phase.SettleDefault, "cause", err.Error())
 	}
-	if err != nil || minor < PreconditionsSince {
-		return SettleDefault
+	if err != nil || minor < phase.PreconditionsSince {
+		return phase.SettleDefault
 	}
 	return 0
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
@@ -419,7 +420,7 @@ func TestOldCollectorsAreWaitedFor(t *testing.T) {
 
 func TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor(t *testing.T) {
 	for version, want := range map[string]time.Duration{
-		"": shield.SettleDefault, "21": shield.SettleDefault, "34": shield.SettleDefault, "34+": shield.SettleDefault, "35": 0, "36+": 0,
+		"": phase.SettleDefault, "21": phase.SettleDefault, "34": phase.SettleDefault, "34+": phase.SettleDefault, "35": 0, "36+": 0,
 	} {
 		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 			log := s.Server.Before // no requests yet
@@ -444,7 +445,7 @@ func TestALockSaysInWhichPhaseItIs(t *testing.T) {
 		lock, who := s.Shield("a", to)
 		plain := s.Plain("plain")
 		is := func(when, want string) {
-			for name, of := range map[string]locks.Phased{"shield": lock, "lease alone": plain} {
+			for name, of := range map[string]locks.Capabilities{"shield": lock.Capabilities(), "lease alone": plain.Capabilities()} {
 				if now, all := of.Phases(); now != want || !slices.Equal(all, []string{"legacy", "dual", "sealed", "clean"}) {
 					t.Errorf("%s: a %s is in %q of %q, want %q", when, name, now, all, want)
 				}

@@ -43,14 +43,9 @@ func (b *both) Describe() locks.Description {
 	return d
 }
 
-// CloseConnections closes every connection of both locks, as package lease does.
-func (b *both) CloseConnections() {
-	for _, lock := range []locks.Lock{b.governing, b.legacy} {
-		if l, ok := lock.(interface{ CloseConnections() }); ok {
-			l.CloseConnections()
-		}
-	}
-}
+// Capabilities returns those of the governing lock, with whose connections the legacy one is used
+// too.
+func (b *both) Capabilities() locks.Capabilities { return b.governing.Capabilities() }
 
 // Read reads the Lease, and in phase dual the legacy object too, until the results were
 // both current at one moment. That takes two requests, or one in phase clean, and more

@@ -103,7 +103,7 @@ func (s *twinStage) start(identity string) *twinSeat {
 			return ctx.Err()
 		}
 	}
-	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, HeadStart: atOnce, Dead: dead}); err != nil {
+	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce, ProveDead: dead}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -825,6 +825,6 @@ func TestAHandOnEitherRecordOfATwinIsMendedAtOnce(t *testing.T) {
 	}
 }
 
-// atOnce is a head start of zero, without the spread of candidates that do not know each
+// atOnce is a takeover delay of zero, without the spread of candidates that do not know each
 // other.
 func atOnce(election.Takeover) time.Duration { return 0 }

@@ -15,9 +15,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/phase"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -65,7 +68,7 @@ type Config struct {
 //
 // # Phases
 //
-// A Lock follows the phase on the Lease, and is a [locks.Guardian]:
+// A Lock follows the phase on the Lease, and has a [locks.Guardian]:
 //
 //   - legacy: no candidate campaigns. A leader stops cleanly and releases both locks.
 //   - dual, or no phase on record: both locks, as above. A record that expires cannot be
@@ -94,16 +97,17 @@ type Config struct {
 // at a time. All methods are safe for concurrent use.
 type Lock struct {
 	config   Config
-	lease    *candidate.PhasedLease
-	presence *candidate.PresenceKeeper
+	lease    *lease.Lock
+	phase    *phase.Tracker
+	presence *presence.Keeper
 	record   *annotation.Lock
 	*both
 	turned chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
 var (
+	_ locks.Lock     = (*Lock)(nil)
 	_ locks.Guardian = (*Lock)(nil)
-	_ locks.Phased   = (*Lock)(nil)
 )
 
 // New returns the lock that c describes, or an error that lists what is
@@ -115,15 +119,15 @@ func New(c Config) (*Lock, error) {
 	c.Pod.Kind = ownerref.Pod
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
 	var errs [2]error
-	t.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	t.lease, t.phase, errs[0] = c.NewLease(record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
 	t.record, errs[1] = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
-		CloseConnections: c.Lease.CloseConnections, Labels: c.Lease.Labels, Logger: c.Lease.Logger,
+		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
 	})
 	if err := errors.Join(append([]error{candidate.CheckMode(c.Mode), c.Timing.Validate()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
-	t.presence = candidate.NewPresenceKeeper(c.Config, c.Mode, false, t.lease.StageChanged)
+	t.presence = c.NewKeeper(c.Mode, false, t.phase.Changed())
 	t.both = &both{governing: t.lease, legacy: t.record, governsAlone: t.leaseGovernsAlone}
 	return t, nil
 }
@@ -132,7 +136,7 @@ func New(c Config) (*Lock, error) {
 func (t *Lock) leaseGovernsAlone(governing locks.Snapshot) bool {
 	stage := record.StageOf(governing.Version)
 	if !governing.Version.Exists() {
-		stage = t.lease.Stage()
+		stage = t.phase.Stage()
 	}
 	return stage.Phase == record.PhaseClean
 }
@@ -160,8 +164,12 @@ func (t *Lock) permission(stage record.Stage) locks.Permission {
 	return candidate.PermissionIn(stage, t.config.Mode, record.PhaseClean)
 }
 
-// Phases returns the latest phase that was seen, and all that there are. It does no I/O.
-func (t *Lock) Phases() (now string, all []string) { return t.lease.Phases() }
+// Capabilities returns those of the Lease, with this lock as the Guardian. It does no I/O.
+func (t *Lock) Capabilities() locks.Capabilities {
+	c := t.both.Capabilities()
+	c.Guardian, c.Phases = t, t.phase.Phases
+	return c
+}
 
 // SetUnhealthy has the presence object say why this candidate should not lead; see
 // package multilock.
@@ -178,18 +186,22 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wait.Go(func() { t.presence.Keep(ctx) })
+	podGone := make(chan error, 1)
+	wait.Go(func() {
+		if err := t.presence.Keep(ctx); err != nil {
+			podGone <- err
+		}
+	})
 	for said := (locks.Permission{}); ; {
-		if c := t.permission(t.lease.Stage()); c != said {
+		if c := t.permission(t.phase.Stage()); c != said {
 			said = c
 			permit(c)
 			t.presence.SetWaiting(c.Why)
 		}
 		select {
-		case <-t.lease.StageChanged:
+		case <-t.phase.Changed():
 			candidate.Signal(t.turned)
-		case <-t.presence.Present:
-		case err := <-t.presence.PodGone:
+		case err := <-podGone:
 			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -205,7 +217,7 @@ func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 	delays, limit := candidate.Delays(interval, 30*interval), candidate.NewLimit(t.config.Timing)
 	for trouble := ""; ; {
 		var again <-chan time.Time
-		if t.lease.Stage().Phase == record.PhaseClean {
+		if t.phase.Stage().Phase == record.PhaseClean {
 			limited, done := limit.Of(ctx, 3)
 			err := t.clearLegacyRecord(limited, term)
 			done()

@@ -27,6 +27,7 @@ import (
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
+	phases "github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
@@ -35,7 +36,6 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
-	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -164,7 +164,7 @@ func (s *phaseStage) start(name string, change ...func(*Config)) *phaseSeat {
 
 func (s *phaseStage) elect(lock locks.Lock, name string) *electiontest.Seat {
 	s.T.Helper()
-	c := s.Seat(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: name}, HeadStart: atOnce})
+	c := s.Seat(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: name}, TakeoverDelay: atOnce})
 	c.Start()
 	return c
 }
@@ -367,7 +367,7 @@ func TestWhatIsWrittenAloneIsNoRenewalWhereBothCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.twin.lease.ObserveStage(record.Stage{Phase: record.PhaseDual, Step: 99})
+		b.twin.phase.Note(record.Stage{Phase: record.PhaseDual, Step: 99})
 		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || errors.Is(err, locks.ErrConflict) {
 			t.Errorf("it wrote, with %v", err)
 		}
@@ -396,7 +396,7 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := twin.Write(s.T.Context(), now.Version, ours("b", 1)); !errors.Is(err, candidate.ErrPhase) {
+			if _, err := twin.Write(s.T.Context(), now.Version, ours("b", 1)); !errors.Is(err, phases.ErrPhase) {
 				t.Errorf("%s: it wrote, with %v", phase, err)
 			}
 		}
@@ -628,7 +628,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 			if old, now := s.writes(); old < 8 || now < 8 {
 				t.Errorf("%d writes of the legacy object and %d of the Lease", old, now)
 			}
-			plain, err := leaseonly.New(leaseonly.Config{Lease: s.leases(s.server), Core: s.core(s.server)})
+			plain, err := phases.NewLease(s.leases(s.server), s.core(s.server), election.Timing{}.WithDefaults(), candidate.Config{Lease: s.leases(s.server), Core: s.core(s.server), Timing: election.Timing{}.WithDefaults()}.NewKeeper(presence.Alone, false, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -774,7 +774,7 @@ func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
 		New: func(t *testing.T) locks.Lock {
 			server := apitest.NewServer()
 			twin := realTwin(t, server, annotation.Endpoints)
-			twin.lease.ObserveStage(record.Stage{Phase: record.PhaseClean, Step: 2})
+			twin.phase.Note(record.Stage{Phase: record.PhaseClean, Step: 2})
 			servers[twin] = server
 			return twin
 		},

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/internal/environment"
 )
 
 func main() {
@@ -43,7 +43,7 @@ func main() {
 }
 
 func run(name string, command []string) error {
-	cfg, namespace, err := operator.RESTConfig("")
+	cfg, namespace, err := environment.RESTConfig("")
 	if err != nil {
 		return err
 	}

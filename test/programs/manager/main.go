@@ -34,6 +34,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/operator/ctrlruntime"
 	"github.com/zonelect/zonelect/test/kit/events"
@@ -112,7 +113,7 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 func (o options) manager() (manager.Manager, client.Client, error) {
 	logger := stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	ctrl.SetLogger(logger)
-	cfg, _, err := operator.RESTConfig(o.kubeconfig)
+	cfg, _, err := environment.RESTConfig(o.kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -23,9 +24,9 @@ import (
 func (o options) operator() operator.Options {
 	return operator.Options{
 		Config: o.config, Namespace: o.namespace, NoEvents: true,
-		Timing:      election.Timing{LeaseDuration: o.lease, RenewDeadline: o.deadline, RenewInterval: o.retry},
-		Self:        operator.SelfOptions{Identity: o.identity, PodName: o.podName, PodUID: o.podUID, Namespace: o.namespace, Zone: o.zone, Node: "node-" + o.zone},
-		LockOptions: operator.LockOptions{Logger: logr.FromSlogHandler(slog.DiscardHandler)},
+		Timing: election.Timing{LeaseDuration: o.lease, RenewDeadline: o.deadline, RenewInterval: o.retry},
+		Self:   operator.SelfOptions{Identity: o.identity, PodName: o.podName, PodUID: o.podUID, Namespace: o.namespace, Zone: o.zone, Node: "node-" + o.zone},
+		Logger: logr.FromSlogHandler(slog.DiscardHandler),
 	}
 }
 
@@ -42,17 +43,17 @@ func own(o options) (maker, error) {
 	}, nil
 }
 
-func shared(o options) (maker, error) { return among(o.operator(), o.lock) }
+func shared(o options) (maker, error) { return among(operator.NewGroup, o.operator(), o.lock) }
 
-func heartbeat(o options) (maker, error) {
+func beating(o options) (maker, error) {
 	these := o.operator()
-	these.Heartbeat, these.Timing.Exclusive = true, true
-	return among(these, o.lock)
+	these.Timing.Exclusive = true
+	return among(heartbeat.NewGroup, these, o.lock)
 }
 
-// among makes the elections of one Shared.
-func among(o operator.Options, name string) (maker, error) {
-	all, err := operator.NewShared(context.Background(), name, o)
+// among makes the elections of one Group.
+func among(newGroup func(context.Context, string, operator.Options) (*operator.Group, error), o operator.Options, name string) (maker, error) {
+	all, err := newGroup(context.Background(), name, o)
 	return func(identity, lock string, lead func(context.Context)) (elector, error) {
 		e, err := all.New(lock)
 		return elected(e, identity, lock, lead), err

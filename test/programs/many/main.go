@@ -47,7 +47,7 @@ type elector struct {
 type maker func(identity, lock string, lead func(context.Context)) (elector, error)
 
 // kinds are the ways to campaign.
-var kinds = map[string]func(options) (maker, error){"own": own, "shared": shared, "heartbeat": heartbeat, "client-go": clientGo}
+var kinds = map[string]func(options) (maker, error){"own": own, "shared": shared, "heartbeat": beating, "client-go": clientGo}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -28,7 +28,7 @@ func inPod(ctx context.Context, cfg *rest.Config, timing election.Timing, namesp
 		Config: cfg, Timing: timing, Namespace: namespace,
 		Self:          operator.SelfOptions{Identity: identity, PodName: identity, PodUID: "uid-" + identity, Namespace: namespace, Node: "node", Container: "main", IP: "10.0.0." + identity[len(identity)-1:]},
 		LeaderService: "leader",
-		LockOptions:   operator.LockOptions{Logger: logr.FromSlogHandler(slog.DiscardHandler)},
+		Logger:        logr.FromSlogHandler(slog.DiscardHandler),
 	})
 }
 

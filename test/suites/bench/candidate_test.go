@@ -22,8 +22,8 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/operator"
 )
 
 // elector is what both implementations have in common.
@@ -37,13 +37,13 @@ type elector struct {
 type kind func(cfg *rest.Config, timing election.Timing, lock, identity string, leading func(work context.Context)) (elector, error)
 
 func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
-	lock, err := operator.LeaseLock(cfg, timing, "default", name, operator.LockOptions{})
+	lock, err := (&environment.Environment{Config: cfg, Namespace: "default", Timing: timing.WithDefaults()}).LeaseLock(name)
 	if err != nil {
 		return elector{}, err
 	}
-	return elected(lock, election.Config{
+	return elected(election.Config{
 		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
-		HeadStart: first, // as for the first candidate among those that know each other
+		TakeoverDelay: first, // as for the first candidate among those that know each other
 	}, leading)
 }
 
@@ -52,22 +52,22 @@ func first(election.Takeover) time.Duration { return 0 }
 // attending is the candidate that an operator's election uses: it keeps a
 // presence, and knows those of the others.
 func attending(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
-	self := operator.Self{Identity: identity, PodName: identity, PodUID: "uid-of-" + identity, Zone: "za"}
-	lock, err := operator.LeaseOnlyLock(cfg, timing, self, "default", name, operator.LockOptions{})
+	self := environment.Self{Identity: identity, PodName: identity, PodUID: "uid-of-" + identity, Zone: "za"}
+	lock, presence, err := (&environment.Environment{Config: cfg, Self: self, Namespace: "default", Timing: timing.WithDefaults()}).Plain(name)
 	if err != nil {
 		return elector{}, err
 	}
-	return elected(lock, election.Config{Lock: lock, Candidate: self.Candidate(), Timing: timing, Peers: lock.Peers}, leading)
+	return elected(election.Config{Lock: lock, Candidate: self.Candidate(), Timing: timing, WatchPeers: presence.Peers}, leading)
 }
 
-func elected(lock interface{ CloseConnections() }, c election.Config, leading func(context.Context)) (elector, error) {
+func elected(c election.Config, leading func(context.Context)) (elector, error) {
 	e, err := election.New(c)
 	if err != nil {
 		return elector{}, err
 	}
 	return elector{
 		run: func(ctx context.Context) error {
-			defer lock.CloseConnections()
+			defer c.Lock.Capabilities().CloseConnections()
 			return e.Run(ctx, func(work context.Context, _ election.Term) error {
 				leading(work)
 				return nil

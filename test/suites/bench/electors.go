@@ -41,7 +41,7 @@ func zonelect(ctx context.Context, cfg *rest.Config, timing election.Timing, nam
 		return nil
 	}, operator.Options{
 		Config: cfg, Timing: timing, Namespace: namespace, Self: operator.SelfOptions{Identity: identity},
-		LockOptions: operator.LockOptions{Logger: logr.FromSlogHandler(slog.DiscardHandler)},
+		Logger: logr.FromSlogHandler(slog.DiscardHandler),
 	})
 }
 

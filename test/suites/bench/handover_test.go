@@ -13,9 +13,9 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
@@ -108,9 +108,9 @@ func newByHand(t *testing.T, ctx context.Context, b *testbed.Testbed) *byHand {
 // newLock returns a lock with connections of its own.
 func newLock(t *testing.T, b *testbed.Testbed, name string) locks.Lock {
 	t.Helper()
-	lock, err := operator.LeaseLock(b.Cluster.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
+	lock, err := (&environment.Environment{Config: b.Cluster.RESTConfig("za"), Namespace: "default", Timing: election.Timing{}.WithDefaults()}).LeaseLock(name)
 	must(t, err)
-	t.Cleanup(lock.CloseConnections)
+	t.Cleanup(lock.Capabilities().CloseConnections)
 	return lock
 }
 

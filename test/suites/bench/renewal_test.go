@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/operator"
 )
 
 // echo answers every write with what was written, so that only the client's own allocations
@@ -96,11 +96,11 @@ func BenchmarkARenewal(b *testing.B) {
 	})
 	b.Run("renewal", func(b *testing.B) {
 		b.ReportAllocs()
-		lock, err := operator.LeaseLock(echoing(), election.Timing{}, "default", "lock", operator.LockOptions{})
+		lock, err := (&environment.Environment{Config: echoing(), Namespace: "default", Timing: election.Timing{}.WithDefaults()}).LeaseLock("lock")
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer lock.CloseConnections()
+		defer lock.Capabilities().CloseConnections()
 		r := locks.Record{Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: now.Time, RenewTime: now.Time}
 		s, err := lock.Write(context.Background(), locks.Version{}, r)
 		if err != nil {

@@ -300,7 +300,7 @@ func (c course) hindered(t election.Timing, h, other hit, released bool) (all []
 		return []hit{h}
 	}
 	if both(h, other, ofCandidate) {
-		h.gap += bounds(t, 0).HeadStart.Total()
+		h.gap += bounds(t, 0).TakeoverDelay.Total()
 	}
 	if !away {
 		return []hit{h}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	planner "github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/zone"
 )
 
 // fault is something that is done to all groups of a run at once. A new kind of
@@ -151,11 +151,11 @@ const (
 )
 
 // roundTrip is a time that a request here seldom exceeds.
-const roundTrip = zone.RoundTripDefault
+const roundTrip = planner.RoundTripDefault
 
-// bounds are those of package zone for three candidates in three zones.
-func bounds(t election.Timing, outage time.Duration) zone.Bounds {
-	return zone.BoundsOf(t, zone.Wish{APIOutage: outage, RoundTrip: roundTrip, Candidates: 3, Zones: 3})
+// bounds are those of package plan for three candidates in three zones.
+func bounds(t election.Timing, outage time.Duration) planner.Bounds {
+	return planner.BoundsOf(t, planner.Requirements{APIOutage: outage, RoundTrip: roundTrip, Candidates: 3, Zones: 3})
 }
 
 // untouched is what holds for groups that a fault does not affect.

@@ -20,7 +20,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	leases "github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
-	"github.com/zonelect/zonelect/locks/heartbeat"
 )
 
 // heartbeatFaults are what people and programs do to the Leases of processes that keep
@@ -166,7 +165,7 @@ var heartbeatEdits = []func(*coordinationv1.Lease){
 	func(l *coordinationv1.Lease) { delete(l.Annotations, leases.AnnotationNonce) },
 	func(l *coordinationv1.Lease) { l.Labels = nil },
 	func(l *coordinationv1.Lease) {
-		metav1.SetMetaDataAnnotation(&l.ObjectMeta, heartbeat.AnnotationWithdrawn, garbage)
+		metav1.SetMetaDataAnnotation(&l.ObjectMeta, leases.AnnotationWithdrawn, garbage)
 	},
 }
 

@@ -35,6 +35,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -53,7 +54,7 @@ func kustomizations(t *testing.T) map[string]manifests.Objects {
 	t.Helper()
 	files, err := filepath.Glob("../../../config/*/*/kustomization.yaml")
 	must(t, err)
-	all := map[string]manifests.Objects{}
+	all := map[string]manifests.Objects{"heartbeat": manifests.Kustomize(t, "../../../heartbeat/config")}
 	for _, file := range files {
 		dir := filepath.Dir(file)
 		if filepath.Base(dir) == "name" {
@@ -61,7 +62,7 @@ func kustomizations(t *testing.T) map[string]manifests.Objects {
 		}
 		all[filepath.Base(dir)] = manifests.Kustomize(t, dir)
 	}
-	if len(all) == 0 {
+	if len(all) == 1 {
 		t.Fatal("config/ has no kustomizations")
 	}
 	return all
@@ -221,10 +222,10 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Ob
 		t.Setenv(e.Name, value)
 	}
 	said := ""
-	self, err := operator.WhoAmI(t.Context(), nil, funcr.New(func(_, line string) { said += line }, funcr.Options{}), operator.SelfOptions{Zone: "za"})
+	self, err := environment.WhoAmI(t.Context(), nil, funcr.New(func(_, line string) { said += line }, funcr.Options{}), environment.Known{Zone: "za"})
 	must(t, err)
 	self.Identity = ""
-	want := operator.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Container: "manager", Zone: "za"}
+	want := environment.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Container: "manager", Zone: "za"}
 	if self != want || said != "" {
 		t.Errorf("by the downward API it knows %+v, want %+v; it said %q", self, want, said)
 	}

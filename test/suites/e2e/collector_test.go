@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -123,7 +123,7 @@ func (o *workload) settles(t *testing.T, late time.Duration, deaf bool) {
 	o.letDelete(t, deaf)
 	o.wantAnswer(t, http.StatusOK)
 	o.await(t, o.legacy, "leading")
-	time.Sleep(multilock.SettleDefault + 2*renewDeadline)
+	time.Sleep(phase.SettleDefault + 2*renewDeadline)
 	if deaf {
 		o.path.heal()
 		time.Sleep(renewDeadline)

@@ -30,8 +30,8 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
@@ -208,11 +208,11 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 	for _, f := range change {
 		f(cfg, e.wire)
 	}
-	lock, err := operator.LeaseLock(cfg, c.timing, c.namespace, c.name, operator.LockOptions{Logger: c.logger()})
+	lock, err := (&environment.Environment{Config: cfg, Namespace: c.namespace, Timing: c.timing.WithDefaults(), Logger: c.logger()}).LeaseLock(c.name)
 	must(c.t, err)
 	e.Elector, err = election.New(election.Config{
 		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: c.timing, Logger: c.logger(),
-		HeadStart: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would wait for each other
+		TakeoverDelay: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would wait for each other
 	})
 	must(c.t, err)
 	e.news = e.Subscribe(c.t.Context())
@@ -230,7 +230,7 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 		if err := <-over; err != nil {
 			c.t.Errorf("%s: Run: %v", identity, err)
 		}
-		lock.CloseConnections()
+		lock.Capabilities().CloseConnections()
 	})
 	return e
 }

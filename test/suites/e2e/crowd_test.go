@@ -66,7 +66,7 @@ func (c *crowd) join(name, zone string) {
 	cfg.Wrap(m.wire.around)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return claims{c.name, next, &c.claims} })
 	e, err := operator.New(c.t.Context(), c.name, operator.Options{
-		Config: cfg, Namespace: c.namespace, NoEvents: true, LockOptions: operator.LockOptions{Logger: c.logger()},
+		Config: cfg, Namespace: c.namespace, NoEvents: true, Logger: c.logger(),
 		Self: operator.SelfOptions{PodName: name, PodUID: string(pod.UID), Namespace: c.namespace, Zone: zone},
 	})
 	must(c.t, err)

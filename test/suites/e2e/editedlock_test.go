@@ -30,11 +30,11 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -118,14 +118,18 @@ type member struct {
 
 // entry is the configuration of a candidate.
 type entry struct {
-	zone    string
-	cfg     *rest.Config
-	self    operator.Self
-	legacy  operator.MigrationOptions
-	options operator.LockOptions
-	lock    locks.Lock // made from the others if nil
-	alone   bool       // no pod is made for it
-	plain   bool       // it runs in mode lease
+	zone   string
+	cfg    *rest.Config
+	self   environment.Self
+	legacy multilock.ShieldConfig
+	log    logr.Logger
+	lock   locks.Lock // made from the others if nil
+	alone  bool       // no pod is made for it
+	plain  bool       // it runs in mode lease
+}
+
+func (e *entry) environment() *environment.Environment {
+	return &environment.Environment{Config: e.cfg, Self: e.self, Namespace: "default", Timing: brisk.WithDefaults(), Logger: e.log}
 }
 
 // enter starts a candidate in a new pod.
@@ -135,11 +139,9 @@ func (s *editedLock) enter(name string, change ...func(*entry)) *member {
 	name = s.lock + "-" + name
 	e := &entry{
 		zone: "za", cfg: s.Cluster.RESTConfig("za"),
-		self: operator.Self{Identity: fmt.Sprintf("%s_%d", name, time.Now().UnixMicro()), PodName: name, Namespace: "default"},
-		legacy: operator.MigrationOptions{
-			LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=" + s.lock, LegacyGrace: s.grace},
-		},
-		options: operator.LockOptions{Logger: s.logger(name)},
+		self:   environment.Self{Identity: fmt.Sprintf("%s_%d", name, time.Now().UnixMicro()), PodName: name, Namespace: "default"},
+		legacy: multilock.ShieldConfig{LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=" + s.lock, LegacyGrace: s.grace}},
+		log:    s.logger(name),
 	}
 	e.cfg.Wrap(m.wire.around)
 	for _, f := range change {
@@ -153,12 +155,12 @@ func (s *editedLock) enter(name string, change ...func(*entry)) *member {
 	}
 	m.pod = ownerref.Owner{Kind: ownerref.Pod, Name: e.self.PodName, UID: types.UID(e.self.PodUID)}
 	if e.plain {
-		lock, err := operator.LeaseOnlyLock(e.cfg, brisk, e.self, "default", s.lock, e.options)
+		lock, _, err := e.environment().Plain(s.lock)
 		must(s.t, err)
 		e.lock = lock
 	}
 	if e.lock == nil {
-		lock, err := operator.ShieldLock(e.cfg, brisk, e.self, "default", s.lock, e.legacy, e.options)
+		lock, err := e.environment().Shield(s.lock, e.legacy)
 		must(s.t, err)
 		e.lock = lock
 	}

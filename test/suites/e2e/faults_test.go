@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/zonelect/zonelect/internal/events"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -245,7 +245,7 @@ func (c *contest) recordEvents(e *entrant) func(reason string, on *coordinationv
 	c.t.Cleanup(func() { stop(); <-done })
 	go func() {
 		defer close(done)
-		operator.RecordEvents(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}), e.Subscribe(ctx))
+		events.Record(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}), e.Subscribe(ctx))
 	}()
 	return func(reason string, on *coordinationv1.Lease) {
 		c.t.Helper()

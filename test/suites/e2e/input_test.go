@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,6 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/ownerref"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -68,8 +68,8 @@ func inputs(t *testing.T, p *past) {
 		"a node":                      {owners: []metav1.OwnerReference{onNode}, says: "its owners are Node node-za (v1), where a leader-for-life lock has one Pod"},
 		"an annotation lock":          {annotations: elected, says: "it holds an election record of client-go"},
 		"an annotation and a pod":     {annotations: elected, owners: []metav1.OwnerReference{a}, says: "it holds an election record of client-go"},
-		"a twin without json":         {annotations: garbled, says: "holds no record of a leader election: nobody can take the lock until it is mended", problem: true, enter: twinOn(operator.LegacyConfigMap)},
-		"a twin on a lock for life":   {owners: []metav1.OwnerReference{a}, says: "it has no record but one owner, the pod owner-a", problem: true, enter: twinOn(operator.LegacyConfigMap)},
+		"a twin without json":         {annotations: garbled, says: "holds no record of a leader election: nobody can take the lock until it is mended", problem: true, enter: twinOn(annotation.ConfigMaps)},
+		"a twin on a lock for life":   {owners: []metav1.OwnerReference{a}, says: "it has no record but one owner, the pod owner-a", problem: true, enter: twinOn(annotation.ConfigMaps)},
 		"an owner of another api":     {owners: []metav1.OwnerReference{other}, says: "its owners are Pod owner-a (example.com/v1)"},
 		"an owner of another program": {owners: []metav1.OwnerReference{pod("owner-c")}, says: `does not match it: set one that matches the operator's old pods and new ones`},
 	}, func(t *testing.T, in input) {
@@ -80,10 +80,10 @@ func inputs(t *testing.T, p *past) {
 }
 
 // twinOn makes a candidate use a Twin.
-func twinOn(kind operator.LegacyKind) func(*editedLock) func(*entry) {
+func twinOn(kind annotation.Kind) func(*editedLock) func(*entry) {
 	return func(s *editedLock) func(*entry) {
 		return func(e *entry) {
-			lock, err := operator.TwinLock(e.cfg, brisk, operator.Self{}, "default", s.lock, operator.MigrationOptions{LegacyKind: kind}, e.options)
+			lock, err := e.environment().Twin(s.lock, multilock.TwinConfig{Kind: kind})
 			must(s.t, err)
 			e.lock, e.alone = lock, true
 		}

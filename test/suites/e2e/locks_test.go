@@ -7,6 +7,9 @@ package e2e_test
 
 import (
 	"fmt"
+	"github.com/zonelect/zonelect/internal/environment"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"k8s.io/client-go/rest"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +19,6 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lockstest"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -35,16 +37,16 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 		}
 	}
 	onLease := func(t *testing.T, name string) locks.Lock {
-		lock, err := operator.LeaseLock(b.Cluster.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
+		lock, err := at(b.Cluster.RESTConfig("za"), election.Timing{}).LeaseLock(name)
 		must(t, err)
-		t.Cleanup(lock.CloseConnections)
+		t.Cleanup(lock.Capabilities().CloseConnections)
 		return lock
 	}
-	twin := func(kind operator.LegacyKind) func(t *testing.T, name string) locks.Lock {
+	twin := func(kind annotation.Kind) func(t *testing.T, name string) locks.Lock {
 		return func(t *testing.T, name string) locks.Lock {
-			lock, err := operator.TwinLock(b.Cluster.RESTConfig("za"), election.Timing{}, operator.Self{}, "default", name, operator.MigrationOptions{LegacyKind: kind}, operator.LockOptions{})
+			lock, err := at(b.Cluster.RESTConfig("za"), election.Timing{}).Twin(name, multilock.TwinConfig{Kind: kind})
 			must(t, err)
-			t.Cleanup(lock.CloseConnections)
+			t.Cleanup(lock.Capabilities().CloseConnections)
 			return lock
 		}
 	}
@@ -58,8 +60,8 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 		"lease":             {onLease, []deleter{leases}},
 		"configmaps":        {onAnnotation(annotation.ConfigMaps), []deleter{configMaps}},
 		"endpoints":         {onAnnotation(annotation.Endpoints), []deleter{endpoints}},
-		"twin of configmap": {twin(operator.LegacyConfigMap), []deleter{configMaps, leases}},
-		"twin of endpoints": {twin(operator.LegacyEndpoints), []deleter{leases, endpoints}},
+		"twin of configmap": {twin(annotation.ConfigMaps), []deleter{configMaps, leases}},
+		"twin of endpoints": {twin(annotation.Endpoints), []deleter{leases, endpoints}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			lockstest.RunSuite(t, lockstest.Suite{
@@ -75,4 +77,9 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// at returns an environment on that server.
+func at(cfg *rest.Config, timing election.Timing) *environment.Environment {
+	return &environment.Environment{Config: cfg, Namespace: "default", Timing: timing.WithDefaults()}
 }

@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/rawapi"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -372,8 +372,8 @@ func (p *past) settle(t *testing.T) time.Duration {
 	t.Helper()
 	minor, err := rawapi.ServerMinor(p.ctx, p.client.CoreV1().RESTClient())
 	must(t, err)
-	if minor < multilock.PreconditionsSince {
-		return multilock.SettleDefault
+	if minor < phase.PreconditionsSince {
+		return phase.SettleDefault
 	}
 	return 0
 }

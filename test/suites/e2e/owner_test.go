@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
@@ -63,15 +64,17 @@ func TestAPodThatTheServerDoesNotKnowOwnsNothing(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), span)
 			defer stop()
 			began, led, terms := time.Now(), time.Duration(0), 0
-			must(t, operator.Run(ctx, "op", func(ctx context.Context, _ election.Term) error {
+			group, err := heartbeat.NewGroup(ctx, "op", operator.Options{
+				Config: b.Cluster.RESTConfig("za"), Namespace: "default", Timing: election.Timing{Exclusive: true},
+				Self: operator.SelfOptions{PodName: pod.Name, PodUID: uid, Namespace: "default", Zone: "za"},
+			})
+			must(t, err)
+			must(t, group.Run(ctx, "op", func(ctx context.Context, _ election.Term) error {
 				terms++
 				from := time.Now()
 				<-ctx.Done()
 				led += time.Since(from)
 				return nil
-			}, operator.Options{
-				Config: b.Cluster.RESTConfig("za"), Namespace: "default", Heartbeat: true, Timing: election.Timing{Exclusive: true},
-				Self: operator.SelfOptions{PodName: pod.Name, PodUID: uid, Namespace: "default", Zone: "za"},
 			}))
 			share := 100 * led / span
 			made, gone := 0, 0

@@ -33,11 +33,11 @@ type present struct {
 	stop func()
 
 	mu    sync.Mutex
-	peers []string // the peers for its last head start
+	peers []string // the peers for its last takeover delay
 }
 
-// headStart notes which peers are known.
-func (a *present) headStart(o election.Takeover) time.Duration {
+// takeoverDelay notes which peers are known.
+func (a *present) takeoverDelay(o election.Takeover) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.peers = nil
@@ -143,7 +143,7 @@ func attend(t *testing.T, ctx context.Context, b *testbed.Testbed, zone string) 
 	must(t, err)
 	a := &present{pod: pod}
 	a.Election, err = operator.New(ctx, "op", operator.Options{
-		Config: b.Cluster.RESTConfig(zone), Namespace: "default", Timing: brisk, LockOptions: operator.LockOptions{Version: "v7"}, NoEvents: true, HeadStart: a.headStart,
+		Config: b.Cluster.RESTConfig(zone), Namespace: "default", Timing: brisk, Version: "v7", NoEvents: true, TakeoverDelay: a.takeoverDelay,
 		Self: operator.SelfOptions{
 			Identity: fmt.Sprintf("op-%s_%d", zone, time.Now().UnixMicro()), Zone: zone,
 			Node: pod.Spec.NodeName, PodName: pod.Name, PodUID: string(pod.UID),

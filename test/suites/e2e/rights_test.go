@@ -34,6 +34,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
@@ -155,16 +156,17 @@ type attempt struct {
 // tenant is an operator in a namespace of its own.
 type tenant struct {
 	attempt
-	t       *testing.T
-	ctx     context.Context // ends when the missing right is reported
-	admin   kubernetes.Interface
-	name    string      // of the namespace
-	other   *corev1.Pod // the pod that it follows, or waits for
-	options operator.Options
-	elector *operator.Election
-	terms   chan election.Term
-	stop    context.CancelFunc // ends the election
-	over    chan error         // gets what its Run returned
+	t         *testing.T
+	ctx       context.Context // ends when the missing right is reported
+	admin     kubernetes.Interface
+	name      string      // of the namespace
+	other     *corev1.Pod // the pod that it follows, or waits for
+	options   operator.Options
+	elector   *operator.Election
+	heartbeat bool // keeps the lock
+	terms     chan election.Term
+	stop      context.CancelFunc // ends the election
+	over      chan error         // gets what its Run returned
 
 	ill atomic.Bool // what its health check says
 
@@ -195,7 +197,7 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 	}
 	o.options = operator.Options{
 		Config: b.Cluster.RESTConfig("za"), Timing: rightsTiming, Namespace: o.name, NoEvents: true,
-		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, LockOptions: operator.LockOptions{Logger: o.logger(missed)},
+		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: o.logger(missed),
 	}
 	o.options.Config.Impersonate.UserName = account(o.name, appliedAccount)
 	if a.begin != nil {
@@ -309,7 +311,7 @@ func (o *tenant) misses() bool {
 // happened, or the missing right is reported, or time is up.
 func (o *tenant) run(missed context.CancelCauseFunc) error {
 	var err error
-	if o.elector, err = operator.New(o.ctx, appliedLock, o.options); err != nil {
+	if o.elector, err = o.elects(); err != nil {
 		return err
 	}
 	watching, unwatch := context.WithCancel(context.WithoutCancel(o.ctx))
@@ -413,7 +415,19 @@ func leadsByALease(o *tenant) []step {
 	return []step{o.leads(), o.renews(), stands(""), func() error { o.ill.Store(true); return nil }, stands("ill")}
 }
 
-func withAHeartbeat(o *tenant) { o.options.Heartbeat = true }
+// elects makes the election.
+func (o *tenant) elects() (*operator.Election, error) {
+	if !o.heartbeat {
+		return operator.New(o.ctx, appliedLock, o.options)
+	}
+	group, err := heartbeat.NewGroup(o.ctx, appliedLock, o.options)
+	if err != nil {
+		return nil, err
+	}
+	return group.New(appliedLock)
+}
+
+func withAHeartbeat(o *tenant) { o.heartbeat, o.options.Timing.Exclusive = true, true }
 
 // leavesNoHeartbeat ends the election, whose Run returns when the heartbeat's Lease is gone.
 func leavesNoHeartbeat(o *tenant) []step {
@@ -630,7 +644,7 @@ func leadsByAnAnnotation(o *tenant) []step {
 func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 	all := kustomizations(t)
 	for _, row := range []struct{ dirs, configs []string }{
-		{[]string{"locks/lease", "locks/multilock", "locks/heartbeat"}, []string{"lease", "heartbeat"}},
+		{[]string{"locks/lease", "locks/multilock", "heartbeat"}, []string{"lease", "heartbeat"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
 		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
 		{[]string{"internal/proof"}, []string{"proof"}},

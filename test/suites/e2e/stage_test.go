@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/slow"
 	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -84,7 +84,7 @@ func (s *stage) followSlowly(t *testing.T, zone string, delay time.Duration, led
 	}
 	cfg := s.Cluster.RESTConfig(zone)
 	cfg.Dial = slow.Way{Answers: slow.Constant(delay)}.Dial((&net.Dialer{}).DialContext, func() {})
-	lock, err := operator.LeaseLock(cfg, election.Timing{}, "default", "lock", operator.LockOptions{Servers: servers})
+	lock, err := (&environment.Environment{Config: cfg, Servers: servers, Namespace: "default", Timing: election.Timing{}.WithDefaults()}).LeaseLock("lock")
 	must(t, err)
 	e, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: "slow"}})
 	must(t, err)

@@ -37,7 +37,6 @@ var samples = map[string]string{
 	"leader-elect-exclusive":          "true",
 	"leader-elect-stop-timeout":       "1m0s",
 	"leader-elect-preferred-zones":    "za,zb",
-	"leader-elect-heartbeat":          "true",
 	"leader-elect-exit-on-overrun":    "true",
 	"leader-elect-server":             "https://a:6443,https://b:6443",
 	"leader-elect-service":            "lead",

@@ -48,7 +48,7 @@ images:
 }
 
 // allBases are those that can be applied together, which is all that have names of an operator.
-var allBases = []string{"mode-auto", "annotation", "heartbeat", "leader-service"}
+var allBases = []string{"mode-auto", "annotation", "leader-service"}
 
 // TestANameReplacesMyOperatorEverywhere: as one parameter, in each base.
 func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
@@ -153,7 +153,7 @@ func TestTheExamplesOverlayIsConfigUnderItsName(t *testing.T) {
 // TestThePluginPrintsWhatConfigNameMakes: the same objects for an account, whichever way they come.
 // None of them is for the sample's account.
 func TestThePluginPrintsWhatConfigNameMakes(t *testing.T) {
-	bases := []string{"lease", "events", "zone", "proof", "heartbeat", "leader-for-life", "annotation", "dead-nodes", "leader-service"}
+	bases := []string{"lease", "events", "zone", "proof", "leader-for-life", "annotation", "dead-nodes", "leader-service"}
 	plugin, err := testbed.BuildProgram(t.Context(), "./cmd/kubectl-zonelect")
 	must(t, err)
 	args := slices.Concat([]string{"rights"}, bases, []string{"-n", "invoices", "--service-account", "billing-v2", "--lock", "billing-v2-lock"})

@@ -71,7 +71,6 @@ func TestTheChartGrantsWhatConfigGrants(t *testing.T) {
 		"rights.events=false":          {"lease", "zone", "proof"},
 		"rights.proof=false":           {"lease", "events", "zone"},
 		"election.mode=lease":          always,
-		"election.heartbeat=true":      append([]string{"heartbeat"}, always...),
 		"election.resourceLock=leases": always,
 		"election.mode=auto":           append([]string{"leader-for-life", "dead-nodes"}, always...),
 		"election.mode=dual":           append([]string{"leader-for-life", "dead-nodes"}, always...),

@@ -36,7 +36,7 @@ func zonelect(c *candidate) func(context.Context) {
 	}
 	e, err := election.New(election.Config{
 		Lock: lock, Candidate: locks.Candidate{Identity: c.name}, Timing: c.timing.ours(), MeterProvider: c.meters(),
-		HeadStart: atOnce,
+		TakeoverDelay: atOnce,
 	})
 	if err != nil {
 		c.stage.t.Fatal(err)

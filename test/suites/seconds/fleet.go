@@ -84,7 +84,7 @@ func (f *fleet) addPods(ctx context.Context) error {
 // runs: all together ten times a second.
 func (f *fleet) start(ctx context.Context, zone string) error {
 	f.starts++
-	t := timing.Seconds()
+	t := timing.Fast()
 	var is []string
 	if pod := f.pods[zone]; pod != nil {
 		is = []string{"--pod-name", pod.Name, "--pod-uid", string(pod.UID)}

@@ -29,7 +29,7 @@ type phases struct {
 	// reported it before the cut. Free is a LeaseDuration later.
 	Seen float64 `json:"seen"`
 	Free float64 `json:"free"`
-	// Claimed is when the new leader asked for the lock, after its head start. Withdrawn is
+	// Claimed is when the new leader asked for the lock, after its takeover delay. Withdrawn is
 	// when somebody had withdrawn the heartbeat that kept all the locks.
 	Claimed   float64 `json:"claimed"`
 	Withdrawn float64 `json:"withdrawn"`
@@ -114,7 +114,7 @@ func (o *observer) hide(ctx context.Context, f *fleet, seats []*trial.Seat) erro
 	if err != nil {
 		return err
 	}
-	if err := sleep.For(ctx, time.Until(seen.Add(timing.Seconds().RenewInterval-250*time.Millisecond))); err != nil {
+	if err := sleep.For(ctx, time.Until(seen.Add(timing.Fast().RenewInterval-250*time.Millisecond))); err != nil {
 		return err
 	}
 	for _, s := range seats {

@@ -23,10 +23,11 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	guarding "github.com/zonelect/zonelect/internal/phase"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
-	"github.com/zonelect/zonelect/locks/multilock"
 )
 
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
@@ -83,10 +84,10 @@ func (a *api) wire(p *process) *wire {
 
 func (a *api) join(p *process) {
 	w := a.wire(p)
-	lock, err := multilock.NewLeaseOnly(multilock.Config{
-		Lease: lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:  w.client(corev1.SchemeGroupVersion), Candidate: locks.Candidate{Identity: p.name}, Timing: p.timing,
-	})
+	coordination, core, t := w.client(coordinationv1.SchemeGroupVersion), w.client(corev1.SchemeGroupVersion), p.timing.WithDefaults()
+	lock, err := guarding.NewLease(lease.Config{Client: coordination, Namespace: "ns", Name: "lock"}, core, t, presence.NewKeeper(presence.KeeperConfig{
+		Client: coordination, Core: core, Namespace: "ns", Lock: "lock", Candidate: locks.Candidate{Identity: p.name}, Mode: presence.Alone, Timing: t,
+	}))
 	if err != nil {
 		panic(err)
 	}

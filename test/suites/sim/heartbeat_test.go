@@ -15,13 +15,16 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/environment"
+	"github.com/zonelect/zonelect/internal/extension"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/heartbeat"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -31,12 +34,12 @@ const (
 	heartOf    = "heart-" // before the name of a process: its heartbeat's Lease
 )
 
-// mostAlone is how many locks there are at most beside candidates that share nothing, each of
-// which watches all Leases.
+// mostAlone is how many locks there are at most beside candidates without a heartbeat, each of
+// which has a watch for each lock.
 const mostAlone = 8
 
 // onHeartbeats are processes that each campaign for many Leases, and keep all that they hold
-// with one heartbeat. Some renew each Lease instead.
+// with one heartbeat. Some have none: they wait while a heartbeat keeps a lock.
 var onHeartbeats = &population{
 	name: "heartbeat", seats: 5, crowd: true, steps: 60, mixes: exclusive(ourMixes),
 	faults:  append(append([]fault{garble, unname, choke, choke, choke}, onCaches...), inMemory.faults...),
@@ -142,7 +145,7 @@ func epochOf(l *coordinationv1.Lease) string {
 		return ""
 	}
 	e := r.Details.Nonce + "." + strconv.FormatInt(r.AcquireTime.UnixMicro(), 36)
-	if noted, _, _ := strings.Cut(l.Annotations[heartbeat.AnnotationWithdrawn], " "); noted == e {
+	if noted, _, _ := strings.Cut(l.Annotations[record.AnnotationWithdrawn], " "); noted == e {
 		return "" // whoever put the holder's name back
 	}
 	return e
@@ -239,9 +242,9 @@ func (h *hearts) released(by *process, heart *coordinationv1.Lease) {
 		if k.holder != by.name || k.heart != heart.Name {
 			continue
 		}
-		if r := heartbeat.Compose(h.leases[h.path(i)], heart).Record; r.Holder == "" {
+		if s, _ := heartbeat.Compose(h.leases[h.path(i)], heart); s.Record.Holder == "" {
 			h.locks[i] = kept{}
-			h.world.judges[i].wrote(by.parts[i], &r)
+			h.world.judges[i].wrote(by.parts[i], &s.Record)
 		}
 	}
 }
@@ -254,7 +257,7 @@ func (h *hearts) withdrew(by *process, owner string, before, after *coordination
 	h.mu.Lock()
 	holder := h.processes[owner]
 	h.mu.Unlock()
-	got := after.Annotations[heartbeat.AnnotationWithdrawn]
+	got := after.Annotations[record.AnnotationWithdrawn]
 	over, _, _ := strings.Cut(got, " ")
 	named := string(before.UID) + " " + over
 	last := "-" // another epoch has replaced it, or somebody emptied the Lease or removed the time
@@ -361,41 +364,33 @@ func (h *hearts) join(p *process) {
 	if err != nil {
 		panic(err)
 	}
-	common := heartbeat.Config{Client: client, Namespace: "ns", View: view, Writes: heartbeat.NewWrites(4)}
-	lockOn := func(name string) (locks.Lock, error) { return common.New(name) }
-	var heart *election.Elector
-	switch kind := p.dice.IntN(8); {
-	case kind == 0 && len(h.locks) <= mostAlone:
-		lockOn = func(name string) (locks.Lock, error) {
-			return heartbeat.NewFollowed(lease.Config{Client: client, Namespace: "ns", Name: name},
-				leasewatch.Config{Patience: p.timing.AttemptTimeout, Limit: p.timing.RenewDeadline})
-		}
-	case kind <= 2: // it renews each Lease
-	default:
-		common.Heart, heart = h.heart(p, &common, both.heart)
+	if p.seat > 1 && p.dice.IntN(4) == 0 && len(h.locks) <= mostAlone { // others have to take the locks of dead processes
+		h.campaign(p, func(name string) (locks.Lock, error) {
+			return lease.New(lease.Config{Client: client, Namespace: "ns", Name: name})
+		})
+		p.run = func(ctx context.Context) { p.runParts(ctx, view, nil) }
+		return
 	}
-	h.campaign(p, lockOn)
-	p.run = func(ctx context.Context) { p.runParts(ctx, common, heart) }
+	kept := h.kept(p, extension.Place{
+		Environment: &environment.Environment{Namespace: "ns", Timing: p.timing, Self: environment.Self{Identity: p.name}},
+		Clients:     &environment.Clients{Coordination: client.(*rest.RESTClient)}, View: view,
+	}, both.heart)
+	p.queue = kept.Enter
+	h.campaign(p, kept.New)
+	p.run = func(ctx context.Context) { p.runParts(ctx, view, kept) }
 }
 
-// heart returns the heartbeat of a process, and the elector that keeps it.
-func (h *hearts) heart(p *process, common *heartbeat.Config, w *wire) (*heartbeat.Heart, *election.Elector) {
-	heart, err := heartbeat.NewHeart(heartbeat.HeartConfig{
-		Lease: lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: heartOf + p.name},
-		View:  common.View, Writes: common.Writes, Identity: p.name, Timing: p.timing,
-	})
-	if err != nil {
-		panic(err)
-	}
-	config := election.Config{Lock: heart, Candidate: p.candidate(), Timing: p.timing}
+// kept returns the locks of a process, which a heartbeat keeps.
+func (h *hearts) kept(p *process, place extension.Place, w *wire) extension.Locks {
+	heart := lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: heartOf + p.name}
 	if p.dice.IntN(8) == 0 {
-		config.Logger = logr.New(&stalls{process: p, dice: rand.New(rand.NewPCG(h.world.seed, p.dice.Uint64()))})
+		heart.Logger = logr.New(&stalls{process: p, dice: rand.New(rand.NewPCG(h.world.seed, p.dice.Uint64()))})
 	}
-	elector, err := election.New(config)
+	all, err := extension.NewBeating(place, heart, 4)
 	if err != nil {
 		panic(err)
 	}
-	return heart, elector
+	return all
 }
 
 // campaign makes the parts of a process. Those in the first two seats campaign for all locks,
@@ -424,15 +419,13 @@ func (h *hearts) campaign(p *process, lockOn func(name string) (locks.Lock, erro
 
 // runParts runs a process as a program does: the heartbeat ends after the elections, and what
 // follows the Leases after that.
-func (p *process) runParts(ctx context.Context, common heartbeat.Config, heart *election.Elector) {
-	var campaigns, beating, viewing sync.WaitGroup
+func (p *process) runParts(ctx context.Context, view *leasewatch.View, kept extension.Locks) {
+	var campaigns, viewing sync.WaitGroup
 	viewCtx, endView := context.WithCancel(context.Background())
-	heartCtx, endHeart := context.WithCancel(context.Background())
-	viewing.Go(func() { common.View.Run(viewCtx) })
-	if heart != nil {
-		beating.Go(func() {
-			_ = heart.Run(heartCtx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
-		})
+	viewing.Go(func() { view.Run(viewCtx) })
+	endHeart := func() {}
+	if kept != nil {
+		endHeart = kept.Start(context.Background())
 	}
 	for _, part := range p.parts {
 		if part.elector != nil {
@@ -440,11 +433,7 @@ func (p *process) runParts(ctx context.Context, common heartbeat.Config, heart *
 		}
 	}
 	campaigns.Wait()
-	if heart != nil {
-		common.Heart.Settle(heartCtx)
-	}
 	endHeart()
-	beating.Wait()
 	endView()
 	viewing.Wait()
 	p.rest.Wait()
@@ -521,7 +510,7 @@ func (h *hearts) choked(s step) {
 	case 6:
 		h.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, fmt.Sprint("z", p.seat)) })
 	case 7:
-		h.change(path, func(o apitest.Object) { annotate(o, heartbeat.AnnotationWithdrawn, "spoiled") })
+		h.change(path, func(o apitest.Object) { annotate(o, record.AnnotationWithdrawn, "spoiled") })
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 
 // takeover is how long a free lock may stay without a leader of ours while nothing
 // is wrong: a candidate may have seen the last renewal half an interval late, its
-// head start is half an interval at most, and one request may get no answer.
+// takeover delay is half an interval at most, and one request may get no answer.
 func (m mix) takeover() time.Duration { return m.interval() + m.attempt() + takingOver }
 
 // bound is how long it may take until somebody leads, once all is mended: a lease

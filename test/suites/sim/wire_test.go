@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
@@ -84,7 +84,7 @@ func (w *wire) serverFor(r *http.Request) *apitest.Front {
 	if isWatch(r) {
 		c, away = &w.conns[1], w.dice.IntN(3) == 0
 	}
-	if since, wants := locks.WantsLiveConnection(r.Context()); away || wants && since.After(c.alive) {
+	if since, wants := live.Wanted(r.Context()); away || wants && since.After(c.alive) {
 		c.renew(w)
 	}
 	return c.to

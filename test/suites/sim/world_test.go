@@ -80,9 +80,10 @@ type process struct {
 	sick     *atomic.Bool
 	habit    habit // of its work
 	elector  *election.Elector
-	mayBegin func()                // judges that work begins; nil means that it always may
-	view     atomic.Pointer[sight] // the ConfigMap as it read or wrote it last, see wire
-	armed    atomic.Pointer[sight] // the last view in which the shield was armed
+	queue    func(context.Context) (leave func(), err error) // of its writes; nil if none waits
+	mayBegin func()                                          // judges that work begins; nil means that it always may
+	view     atomic.Pointer[sight]                           // the ConfigMap as it read or wrote it last, see wire
+	armed    atomic.Pointer[sight]                           // the last view in which the shield was armed
 	run      func(context.Context)
 	fault    int // counts the faults of its link
 
@@ -313,10 +314,10 @@ func (p *process) pick(n int) int {
 
 // elect makes p a candidate for a lock.
 func (p *process) elect(lock locks.Lock) {
-	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate(), CampaignUnfinished: p.habit == careless}
-	if p.dice.IntN(3) == 0 { // a head start only ever delays, even a negative one
+	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate(), CampaignUnfinished: p.habit == careless, Queue: p.host.queue}
+	if p.dice.IntN(3) == 0 { // a takeover delay only ever delays, even a negative one
 		start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
-		config.HeadStart = func(election.Takeover) time.Duration {
+		config.TakeoverDelay = func(election.Takeover) time.Duration {
 			p.gate.pass()
 			return start
 		}
@@ -325,10 +326,10 @@ func (p *process) elect(lock locks.Lock) {
 		config.Logger = logr.New(&stalls{process: p, dice: rand.New(rand.NewPCG(p.world.seed, p.dice.Uint64()))})
 	}
 	if p.dice.IntN(2) == 0 {
-		config.Peers = p.peers
+		config.WatchPeers = p.peers
 	}
 	if p.proves = p.dice.IntN(2) == 0; p.proves {
-		config.Dead = p.dead
+		config.ProveDead = p.dead
 	}
 	if p.dice.IntN(4) == 0 {
 		config.Health = election.Health{

@@ -218,7 +218,7 @@ func sum(phases []spans.Span) (all time.Duration) {
 func wantPhases(t *testing.T, span spans.Failover) {
 	t.Helper()
 	at := span.StartTime
-	for i, name := range []string{"silence", "head_start", "acquire", "adopt", "work_start"} {
+	for i, name := range []string{"silence", "delay", "acquire", "adopt", "work_start"} {
 		p := span.Phases[i]
 		if p.Name != "election."+name || !p.StartTime.Equal(at) {
 			t.Errorf("phase %d is %s, %v after the end of the one before; want election.%s, at once", i, p.Name, p.StartTime.Sub(at), name)

@@ -161,7 +161,7 @@ func TestNothingIsToldOfAnElectorThatHasEnded(t *testing.T) {
 	scenario(t, func(s *stage) {
 		peers := &two{}
 		a := s.start("a", func(c *election.Config) {
-			c.Peers = peers.peers
+			c.WatchPeers = peers.peers
 			c.Health.Check = func(context.Context) error { return nil }
 			c.Lock = phased{c.Lock, new(atomic.Value)}
 		})
@@ -199,7 +199,7 @@ func TestNothingIsToldOfAnElectorThatHasEnded(t *testing.T) {
 func TestCandidatesAreToldByZoneAndNotKept(t *testing.T) {
 	scenario(t, func(s *stage) {
 		peers := &two{}
-		a := s.start("a", func(c *election.Config) { c.Peers = peers.peers })
+		a := s.start("a", func(c *election.Config) { c.WatchPeers = peers.peers })
 		zone := attribute.Key("election.candidate.zone")
 		a.wantCounts("election.candidates", zone, map[string]int64{"x": 2, "y": 1})
 		peers.tell(in("y", ""))
@@ -250,7 +250,7 @@ func TestRenewalsAreMeasuredFromTheRequestToTheAnswer(t *testing.T) {
 func TestEveryCandidateSeesHowATermBegan(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, b, c := s.start("a"), s.start("b"), s.start("c", func(c *election.Config) {
-			c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
+			c.TakeoverDelay = func(election.Takeover) time.Duration { return time.Second }
 		})
 		a.leads()
 		time.Sleep(noted)
@@ -529,7 +529,7 @@ func TestAThousandLocksStayWithinTheLimitOfTheSDK(t *testing.T) {
 			}
 			e, err := election.New(election.Config{
 				Lock: many{lock}, Candidate: locks.Candidate{Identity: "me", Zone: fmt.Sprint(i % 3)}, MeterProvider: provider,
-				Peers: func(ctx context.Context, tell func([]locks.Peer)) { new(two).peers(ctx, tell) }, HeadStart: func(election.Takeover) time.Duration { return 0 },
+				WatchPeers: func(ctx context.Context, tell func([]locks.Peer)) { new(two).peers(ctx, tell) }, TakeoverDelay: func(election.Takeover) time.Duration { return 0 },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -634,7 +634,7 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 			lock.Lock = c.Lock
 			c.Lock = placedPhase{lock}
 			c.Timing.StopTimeout = time.Second
-			c.Peers, c.Health.Check = new(two).peers, func(context.Context) error { return nil }
+			c.WatchPeers, c.Health.Check = new(two).peers, func(context.Context) error { return nil }
 		}
 		a := s.start("a", busy)
 		a.leads()

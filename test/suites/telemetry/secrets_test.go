@@ -156,7 +156,7 @@ func tells(t *testing.T, cfg *rest.Config) {
 	spans := tracetest.NewSpanRecorder()
 	e, err := operator.New(t.Context(), "op", operator.Options{
 		Config: cfg, Namespace: "ns", Self: operator.SelfOptions{PodName: "op-1", PodUID: "u1", Namespace: "ns", Node: "n1"},
-		LockOptions:    operator.LockOptions{Logger: funcr.New(func(_, line string) { told.add(line) }, funcr.Options{Verbosity: 100})},
+		Logger:         funcr.New(func(_, line string) { told.add(line) }, funcr.Options{Verbosity: 100}),
 		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
 	})
 	if err != nil {

@@ -89,9 +89,9 @@ func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
 		leading: make(chan election.Term, 100),
 	}
 	config := election.Config{
-		HeadStart: func(election.Takeover) time.Duration { return 0 }, // no spread
-		Lock:      c.link,
-		Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity},
+		TakeoverDelay: func(election.Takeover) time.Duration { return 0 }, // no spread
+		Lock:          c.link,
+		Candidate:     locks.Candidate{Identity: identity, Zone: "z-" + identity},
 		TracerProvider: sdktrace.NewTracerProvider(
 			sdktrace.WithResource(resource.Empty()), sdktrace.WithSpanProcessor(c.spans)),
 		MeterProvider: sdkmetric.NewMeterProvider(
@@ -174,7 +174,7 @@ func (c *seat) phases(whole sdktrace.ReadOnlySpan) map[string]time.Duration {
 	c.t.Helper()
 	took := map[string]time.Duration{}
 	at, sum := whole.StartTime(), time.Duration(0)
-	for _, name := range []string{"silence", "head_start", "acquire", "adopt", "work_start"} {
+	for _, name := range []string{"silence", "delay", "acquire", "adopt", "work_start"} {
 		all := c.named("election." + name)
 		if len(all) != 1 {
 			c.t.Fatalf("%d spans of %s, want 1", len(all), name)
@@ -324,17 +324,17 @@ func TestAfterAnExpiryItLastsALeaseFromTheLastRenewalSeen(t *testing.T) {
 	})
 }
 
-func TestPhasesAddUpWithAHeadStartAndASlowNetwork(t *testing.T) {
+func TestPhasesAddUpWithATakeoverDelayAndASlowNetwork(t *testing.T) {
 	for name, applies := range map[string]func(status.Cause) bool{
-		"head start after an expiry":       func(c status.Cause) bool { return c == status.CauseExpired },
-		"head start whatever the cause is": func(status.Cause) bool { return true },
+		"takeover delay after an expiry":       func(c status.Cause) bool { return c == status.CauseExpired },
+		"takeover delay whatever the cause is": func(status.Cause) bool { return true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a")
 				a.leads()
 				b := s.start("b", func(c *election.Config) {
-					c.HeadStart = func(o election.Takeover) time.Duration {
+					c.TakeoverDelay = func(o election.Takeover) time.Duration {
 						if applies(o.Cause) {
 							return 3 * time.Second
 						}
@@ -351,7 +351,7 @@ func TestPhasesAddUpWithAHeadStartAndASlowNetwork(t *testing.T) {
 				whole := b.failover()
 				took := b.phases(whole)
 				s.want("the silence", took["silence"], lease)
-				s.want("the head start", took["head_start"], 3*time.Second)
+				s.want("the takeover delay", took["delay"], 3*time.Second)
 				s.want("the acquisition", took["acquire"], 400*time.Millisecond)
 				s.want("the length", length(whole), lease+3400*time.Millisecond)
 			})

@@ -86,7 +86,7 @@ laws['hovering shows the holder, the zone, the token, the cause and both times']
   const words = await tip.textContent();
   for (const want of ['candidate-zb', 'zb', '305', 'expired', '+24.992 s', '2026-11-23 12:00:24.992 UTC', 'goes on']) assert.ok(words.includes(want), want + ' in ' + words);
   await bar(page, 'Failover to candidate-zb').hover();
-  assert.match(await tip.textContent(), /silence15 s.*head start0\.5 ms.*acquire3\.5 ms.*adopt0\.4 ms.*work start0\.6 ms/);
+  assert.match(await tip.textContent(), /silence15 s.*delay0\.5 ms.*acquire3\.5 ms.*adopt0\.4 ms.*work start0\.6 ms/);
   await picture(page, 'hover');
   await page.mouse.move(5, 5);
   assert.ok(await tip.isHidden());
@@ -172,7 +172,7 @@ laws['the phases of a failover can be told apart when zoomed in'] = (browser) =>
   }
   assert.match(await range(page), /\([\d.]+ ms\)/);
   await picture(page, 'zoomed', { fullPage: true });
-  for (const name of ['head_start', 'acquire', 'adopt', 'work_start']) {
+  for (const name of ['delay', 'acquire', 'adopt', 'work_start']) {
     const box = await page.locator(`#stage .mark.${name}`).first().boundingBox();
     assert.ok(box && box.width > 3, name);
   }

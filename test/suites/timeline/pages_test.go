@@ -44,7 +44,7 @@ func demo(title string) timeline.History {
 		},
 		Failovers: []timeline.Failover{
 			{Lane: "candidate-zb", Previous: "candidate-za", Cause: "expired", Token: 305, Phases: []timeline.Phase{
-				{Name: timeline.Silence, From: at(9.987), To: at(24.987)}, {Name: timeline.HeadStart, From: at(24.987), To: at(24.9875)},
+				{Name: timeline.Silence, From: at(9.987), To: at(24.987)}, {Name: timeline.TakeoverDelay, From: at(24.987), To: at(24.9875)},
 				{Name: timeline.Acquire, From: at(24.9875), To: at(24.991)}, {Name: timeline.Adopt, From: at(24.991), To: at(24.9914)},
 				{Name: timeline.WorkStart, From: at(24.9914), To: at(24.992)},
 			}},

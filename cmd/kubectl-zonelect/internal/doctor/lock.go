@@ -16,10 +16,9 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/heartbeat"
-	"github.com/zonelect/zonelect/zone"
 )
 
 // Lock is what was read about one lock.
@@ -50,6 +49,7 @@ func (l Lock) Check() []Finding {
 		{"environment", checkEnvironment},
 		{"clocks", checkClocks},
 		{"timing", checkTiming},
+		{"heartbeat", checkHeartbeat},
 		{"rights", checkRights},
 		{"legacy", checkLegacy},
 		{"legacy", checkName},
@@ -386,10 +386,10 @@ func checkTiming(l Lock) []Finding {
 	if l.Lease.Spec.LeaseDurationSeconds != nil {
 		stored = *l.Lease.Spec.LeaseDurationSeconds
 	}
-	kept := heartbeat.HeartOf(l.Lease)
+	kept := record.HeartbeatOf(l.Lease)
 	long := time.Duration(stored) * time.Second
 	switch lasts := l.Snapshot().Record.LeaseDuration; {
-	case l.Snapshot().Void != "":
+	case l.Void() != "":
 		return []Finding{say(Problem, "heartbeat %s kept the lock, and was withdrawn or is gone: nothing renews the lock", kept).do("another candidate takes it when its lease has run out")}
 	case kept == "" && long > record.MaxDuration:
 		return []Finding{say(Problem, "the Lease says that it lasts %s and no heartbeat keeps it: after a crash client-go's candidates would wait as long", duration.HumanDuration(long)).
@@ -399,6 +399,29 @@ func checkTiming(l Lock) []Finding {
 	default:
 		return l.fits(lasts)
 	}
+}
+
+// checkHeartbeat says whether candidates without a heartbeat campaign for a lock that one keeps: they
+// announce themselves under the lock's name, and those with heartbeats under that of their Group.
+func checkHeartbeat(l Lock) []Finding {
+	if l.Lease == nil || record.HeartbeatOf(l.Lease) == "" {
+		return nil
+	}
+	group := l.Lease.Annotations[record.AnnotationShared]
+	if group == "" {
+		return nil
+	}
+	n := 0
+	for _, c := range l.Candidates {
+		if c.Part != nil && c.Roster != group {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []Finding{say(Warning, "%d of %d candidates have no heartbeat, or are of another group, and heartbeat %s keeps the lock: those without one wait until it is released, also after the leader's death", n, len(l.Candidates), record.HeartbeatOf(l.Lease)).
+		do("run all candidates of the lock with heartbeats, in one group, or all without")}
 }
 
 // timing is that of a lease. A Lease does not say the other two durations: they are taken to be in
@@ -430,12 +453,12 @@ func longer(answers time.Duration) string {
 // fits compares a lease with round trips.
 func (l Lock) fits(lasts time.Duration) []Finding {
 	t := timing(lasts)
-	trip := max(l.RoundTrip, zone.RoundTripDefault)
+	trip := max(l.RoundTrip, plan.RoundTripDefault)
 	if most := holds(t.RenewDeadline); trip > most {
 		return []Finding{say(Warning, "a lease of %s is short for requests of %s: beyond %s a leader loses its terms", lasts, trip.Round(time.Millisecond), most).do("%s; see the checks latency and webhooks", longer(trip))}
 	}
 	var all []Finding
-	for _, warning := range zone.Warnings(t, zone.Wish{RoundTrip: trip}) {
+	for _, warning := range plan.Warnings(t, plan.Requirements{RoundTrip: trip}) {
 		all = append(all, say(Warning, "a lease of %s is short for requests of %s: %s", lasts, trip.Round(time.Millisecond), warning).
 			do("'kubectl zonelect timing --round-trip %s' finds a timing that fits; here the other durations are guessed from the lease", trip.Round(time.Millisecond)))
 	}

@@ -31,7 +31,7 @@ func Markdown(dir string) error {
 	if err := doc.GenMarkdown(withoutCompletion(), &page); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "kubectl_zonelect.md"), page.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(dir, "kubectl_zonelect.md"), page.Bytes(), 0o644) //nolint:gosec // a document
 }
 
 func withoutCompletion() *cobra.Command {

@@ -183,7 +183,7 @@ func newBench(t *testing.T, role string) *bench {
 	}
 	b.lines = bufio.NewScanner(r)
 	b.options = options{
-		Options: operator.Options{Name: "op", Config: &rest.Config{Host: s.URL}, NoEvents: true, Unproven: true},
+		Options: operator.Options{Name: "op", Config: &rest.Config{Host: s.URL}, NoEvents: true, WorkOutlivesProcess: true},
 		command: []string{os.Args[0]}, out: w,
 	}
 	return b

@@ -88,7 +88,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	if o.address == "" && len(o.command) == 0 {
 		o.address = defaultAddress
 	}
-	o.Unproven = o.outlives(os.Getpid())
+	o.WorkOutlivesProcess = o.outlives(os.Getpid())
 	return o, o.check()
 }
 

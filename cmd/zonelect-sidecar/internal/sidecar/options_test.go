@@ -78,7 +78,7 @@ func TestLeaderIsServedIfNoCommandIsRunOrIfThatIsWanted(t *testing.T) {
 // a container either.
 func TestWhatMayOutliveThisProcessIsNotProvenDeadByItsEnd(t *testing.T) {
 	for _, args := range []string{named, named + " -- sh", named + " --address 127.0.0.1:1 -- sh"} {
-		if o, err := parse(strings.Fields(args), io.Discard); err != nil || !o.Unproven {
+		if o, err := parse(strings.Fields(args), io.Discard); err != nil || !o.WorkOutlivesProcess {
 			t.Errorf("%q: the death of this process counts as the end of its work: %v", args, err)
 		}
 	}

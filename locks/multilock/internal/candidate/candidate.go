@@ -2,12 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package candidate has what every candidate in a migration needs, whichever legacy lock
-// it leaves: a Lease that carries the phase, the candidate's presence object, and the
-// rules that say which candidate may campaign in which phase.
+// it leaves: its configuration, and the rules that say which candidate may campaign in which
+// phase.
 package candidate
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/patience"
+	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -29,9 +29,8 @@ type Mode string
 
 // The modes of a candidate. See package multilock.
 const (
-	Auto  Mode = "auto"
-	Dual  Mode = "dual"
-	Alone Mode = "lease"
+	Auto Mode = "auto"
+	Dual Mode = "dual"
 )
 
 // CheckMode returns an error unless a candidate in mode m holds a legacy lock too.
@@ -46,13 +45,10 @@ func CheckMode(m Mode) error {
 // that this process still runs.
 var ErrPodGone = presence.ErrPodGone
 
-// ErrPhase says that the phase on record keeps this kind of candidate out.
-var ErrPhase = errors.New("not in this phase")
-
 // Config is the part of the configuration that every lock of a migration has.
 type Config struct {
-	// Lease is the Lease that decides among candidates. Client and
-	// CloseConnections serve this lock alone.
+	// Lease is the Lease that decides among candidates. Its Client serves this lock alone.
+	// The lock itself sets Annotate, Observe and the Guardian and Phases of its Capabilities.
 	Lease lease.Config
 	// Core talks to the core group, v1. Required.
 	Core rest.Interface
@@ -63,9 +59,9 @@ type Config struct {
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
-	// HeadStart says how the program finds its head start, for people: package operator writes
+	// TakeoverDelay says how the program finds its takeover delay, for people: package operator writes
 	// it. Empty means unknown.
-	HeadStart string
+	TakeoverDelay string
 	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
 	// RenewDeadline where the server turns out to be slow.
 	Timing timing.Timing
@@ -90,7 +86,7 @@ func CheckHolder(p locks.Permission, lease locks.Version, r locks.Record) error 
 	if p.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrPhase, p.Why)
+	return fmt.Errorf("%w: %s", phase.ErrPhase, p.Why)
 }
 
 // Delays returns delays that grow from first to most, without end.
@@ -110,4 +106,41 @@ func Signal(to chan struct{}) {
 	case to <- struct{}{}:
 	default:
 	}
+}
+
+// NewLease returns the Lease of c, whose phase a Tracker follows, or an error that lists what is
+// wrong with c. Every Lease that it writes names the legacy lock.
+func (c Config) NewLease(legacy record.Legacy) (*lease.Lock, *phase.Tracker, error) {
+	tracker := phase.NewTracker(legacy)
+	c.Lease.Annotate, c.Lease.Observe = tracker.Annotate, tracker.Observe
+	lock, err := lease.New(c.Lease)
+	return lock, tracker, err
+}
+
+// NewKeeper returns the keeper of the presence of c. If shielded, the shield of a leader-for-life
+// lock depends on it. The keeper signals on failed when it cannot keep the presence.
+func (c Config) NewKeeper(mode Mode, shielded bool, failed chan struct{}) *presence.Keeper {
+	return presence.NewKeeper(presence.KeeperConfig{
+		Client: c.Lease.Client, Core: c.Core, Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Labels: c.Lease.Labels,
+		Candidate: c.Candidate, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
+		Version: c.Version, Mode: string(mode), TakeoverDelay: c.TakeoverDelay,
+		Shielded: shielded, Failed: failed, Timing: c.Timing, Logger: c.Lease.Logger,
+	})
+}
+
+// ShieldKeepers returns the presences, among all, of the candidates that keep a shield. A
+// candidate in mode lease does not keep one (M10).
+func ShieldKeepers(all []presence.Object) []ownerref.Owner {
+	var owners []ownerref.Owner
+	for _, o := range all {
+		if CheckMode(Mode(o.Mode)) == nil {
+			owners = append(owners, OwnerOf(o))
+		}
+	}
+	return owners
+}
+
+// OwnerOf returns a presence as the owner of a shield.
+func OwnerOf(o presence.Object) ownerref.Owner {
+	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}
 }

@@ -26,12 +26,12 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
-	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -173,16 +173,22 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 }
 
 // StartPlain starts a candidate in mode lease, and waits until all goroutines are idle.
-func (s *Stage) StartPlain(name string, change ...func(*leaseonly.Config)) *Seat {
+func (s *Stage) StartPlain(name string, change ...func(*candidate.Config)) *Seat {
 	s.T.Helper()
 	return s.Elect(s.Plain(name, change...), locks.Candidate{Identity: name}, nil)
 }
 
+// Plain is a candidate in mode lease: its lock and what keeps its presence.
+type Plain struct {
+	*lease.Lock
+	*presence.Keeper
+}
+
 // Plain returns the lock of a candidate in mode lease, in a pod of that name.
-func (s *Stage) Plain(name string, change ...func(*leaseonly.Config)) *leaseonly.Lock {
+func (s *Stage) Plain(name string, change ...func(*candidate.Config)) *Plain {
 	s.T.Helper()
 	s.Runs(name)
-	config := leaseonly.Config{
+	config := candidate.Config{
 		Lease:     lease.Config{Client: apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion),
 		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
@@ -191,17 +197,19 @@ func (s *Stage) Plain(name string, change ...func(*leaseonly.Config)) *leaseonly
 	for _, f := range change {
 		f(&config)
 	}
-	lock, err := leaseonly.New(config)
+	config.Timing = config.Timing.WithDefaults()
+	keeper := config.NewKeeper(presence.Alone, false, nil)
+	lock, err := phase.NewLease(config.Lease, config.Core, config.Timing, keeper)
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return lock
+	return &Plain{lock, keeper}
 }
 
 // Elect starts a candidate with that lock, and waits until all goroutines are idle.
 func (s *Stage) Elect(lock locks.Lock, candidate locks.Candidate, to *Way) *Seat {
 	s.T.Helper()
-	c := &Seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, HeadStart: AtOnce}), to}
+	c := &Seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, TakeoverDelay: AtOnce}), to}
 	c.Start()
 	return c
 }
@@ -287,7 +295,7 @@ func (s *Stage) Forget() {
 	s.Sent = nil
 }
 
-// AtOnce is a head start of zero, without the spread of candidates that do not know each
+// AtOnce is a takeover delay of zero, without the spread of candidates that do not know each
 // other.
 func AtOnce(election.Takeover) time.Duration { return 0 }
 
@@ -315,11 +323,11 @@ func (s *Stage) Presence(pod string) presence.Object {
 
 // PeersOf runs a lock's Attend, and returns a function that lists the peers the lock
 // knows.
-func (s *Stage) PeersOf(lock *leaseonly.Lock) func() []string {
+func (s *Stage) PeersOf(lock *Plain) func() []string {
 	ctx, cancel := context.WithCancel(s.T.Context())
 	var attending sync.WaitGroup
 	s.T.Cleanup(func() { cancel(); attending.Wait() })
-	attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
+	attending.Go(func() { _ = lock.Capabilities().Guardian.Attend(ctx, func(locks.Permission) {}) })
 	var names []string
 	attending.Go(func() {
 		lock.Peers(ctx, func(peers []locks.Peer) {

@@ -62,7 +62,7 @@ func (m *minute) enter(s *electiontest.Stage, zone string, known []locks.Peer) *
 	}
 	p.Seat = s.Seat(election.Config{
 		Lock: p.link, Candidate: locks.Candidate{Identity: p.name, Zone: zone},
-		Peers:          func(ctx context.Context, tell func([]locks.Peer)) { tell(known); <-ctx.Done() },
+		WatchPeers:     func(ctx context.Context, tell func([]locks.Peer)) { tell(known); <-ctx.Done() },
 		TracerProvider: trace.NewTracerProvider(trace.WithSyncer(exporter)),
 	})
 	p.Start()

@@ -1,0 +1,156 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package environment finds out where and as whom a process takes part in elections, and makes
+// locks there.
+package environment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/phase"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/proof"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Environment is where and as whom a process takes part in elections. Nobody changes it.
+type Environment struct {
+	Config              *rest.Config
+	Servers             []string // instead of the host of Config; none means that
+	Self                Self
+	Namespace           string            // of the locks
+	Timing              timing.Timing     // with its defaults
+	Labels              map[string]string // set on all that the elections create
+	Version             string            // of the program, for people
+	TakeoverDelay       string            // how the program finds its takeover delay, for people
+	WorkOutlivesProcess bool              // the work may go on when this process has ended
+	Logger              logr.Logger
+}
+
+// Find finds out what e does not say: the config of the API server, who this process is, and the
+// namespace of the locks. It asks the API server only for this node's zone, if it may read that.
+func (e Environment) Find(ctx context.Context, known Known) (*Environment, error) {
+	var err error
+	if e.Config == nil {
+		if e.Config, _, err = RESTConfig(known.Kubeconfig); err != nil {
+			return nil, err
+		}
+	}
+	e.Config = warning(e.Config, e.Logger)
+	if e.Self, err = WhoAmI(ctx, e.Config, e.Logger, known); err != nil {
+		return nil, err
+	}
+	if e.Namespace = cmp.Or(e.Namespace, e.Self.Namespace); e.Namespace == "" {
+		return nil, errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
+	}
+	return &e, nil
+}
+
+// Lease returns the configuration of a lock on the Lease of that name.
+func (e *Environment) Lease(c *Clients, name string) lease.Config {
+	return lease.Config{
+		Client: c.Coordination, Namespace: e.Namespace, Name: name, Labels: e.Labels, Logger: e.Logger,
+		Capabilities: locks.Capabilities{CloseConnections: c.Transport.CloseConnections},
+	}
+}
+
+// LeaseLock returns a lock on the Lease of that name, on connections of its own that serve this
+// lock alone. No migration counts for it.
+func (e *Environment) LeaseLock(name string) (*lease.Lock, error) {
+	clients, err := e.Clients()
+	if err != nil {
+		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", e.Namespace, name, err)
+	}
+	return lease.New(e.Lease(clients, name))
+}
+
+// Plain returns the lock on the Lease of that name, on connections of its own, that does not
+// campaign where a legacy lock counts too (M12), and what shows this candidate to others, which the
+// lock's Guardian runs. If this process is in no pod of that namespace with a known UID, there is no
+// presence object.
+func (e *Environment) Plain(name string) (*lease.Lock, *presence.Keeper, error) {
+	clients, err := e.Clients()
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the lock on lease %s/%s: %w", e.Namespace, name, err)
+	}
+	keeper := e.Keeper(clients, name)
+	lock, err := phase.NewLease(e.Lease(clients, name), clients.Core, e.Timing, keeper)
+	return lock, keeper, err
+}
+
+// Keeper returns what keeps the presence of this process at the lock of that name, if it takes no
+// part in a migration.
+func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
+	return presence.NewKeeper(presence.KeeperConfig{
+		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Lock: name, Labels: e.Labels,
+		Candidate: e.Self.Candidate(), Pod: e.Pod(), Version: e.Version, Mode: presence.Alone, TakeoverDelay: e.TakeoverDelay,
+		Timing: e.Timing, Logger: e.Logger,
+	})
+}
+
+// Shield returns a lock on the Lease of that name, on connections of its own, that moves an
+// operator off its leader-for-life ConfigMap. c has only what is about the migration.
+func (e *Environment) Shield(name string, c multilock.ShieldConfig) (*multilock.Shield, error) {
+	clients, err := e.Clients()
+	if own := e.Self.Namespace; err == nil && own != "" && own != e.Namespace {
+		err = fmt.Errorf("the own pod is in namespace %s: legacy pods, the ConfigMap that they own and the candidates' presences are where the Lease is: use that namespace for the lock", own)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy ConfigMap: %w", e.Namespace, name, err)
+	}
+	c.Config, c.Apps = e.multilock(clients, name), clients.Apps
+	return multilock.NewShield(c)
+}
+
+// Twin returns a lock on the Lease of that name, on connections of its own, that moves an operator
+// off client-go's old lock on an annotation. c has only what is about the migration.
+func (e *Environment) Twin(name string, c multilock.TwinConfig) (*multilock.Twin, error) {
+	clients, err := e.Clients()
+	if err != nil {
+		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy %s: %w", e.Namespace, name, c.Kind, err)
+	}
+	c.Config = e.multilock(clients, name)
+	return multilock.NewTwin(c)
+}
+
+// multilock returns the configuration that every lock of that package needs.
+func (e *Environment) multilock(c *Clients, name string) multilock.Config {
+	pod := e.Pod()
+	return multilock.Config{
+		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
+		Pod:     ownerref.Owner{Kind: ownerref.Pod, Name: pod.Name, UID: pod.UID},
+		Version: e.Version, TakeoverDelay: e.TakeoverDelay, Timing: e.Timing,
+	}
+}
+
+// Pod returns this process's pod, or none if it is not in the namespace of the locks: the garbage
+// collector would delete what it owned elsewhere.
+func (e *Environment) Pod() presence.Pod {
+	if own := e.Self.Namespace; own != "" && own != e.Namespace {
+		return presence.Pod{}
+	}
+	return presence.Pod{Name: e.Self.PodName, UID: types.UID(e.Self.PodUID)}
+}
+
+// Witness returns what proves that leaders of the lock of that name are dead, this process
+// included. scope is empty for one lock.
+func (e *Environment) Witness(c *Clients, name, scope string) *proof.Witness {
+	self := e.Self
+	return proof.New(proof.Config{
+		Lock: e.Namespace + "/" + name, Scope: scope, Namespace: cmp.Or(self.Namespace, e.Namespace),
+		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, WorkOutlivesProcess: e.WorkOutlivesProcess,
+		Patience: PatienceOf(e.Timing), Pods: c.Core, Logger: e.Logger,
+	})
+}

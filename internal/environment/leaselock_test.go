@@ -1,0 +1,159 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/locks"
+)
+
+const leaseText = `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"},"spec":{"holderIdentity":"a"}}`
+
+// leaseServer answers every request with a Lease and notes the requests.
+type leaseServer struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+func serve(t *testing.T) *leaseServer {
+	t.Helper()
+	s := &leaseServer{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		s.mu.Lock()
+		s.seen = append(s.seen, r)
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, leaseText)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+func (s *leaseServer) config() *rest.Config {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return &rest.Config{
+		Host: s.URL, BearerToken: "t", UserAgent: "my-operator",
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+		ContentConfig:   rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"},
+		QPS:             0.0001, Burst: 1,
+	}
+}
+
+// at returns an environment with timeouts that no test reaches.
+func at(cfg *rest.Config, servers ...string) *Environment {
+	return &Environment{Config: cfg, Servers: servers, Namespace: "ns", Timing: slow.WithDefaults()}
+}
+
+var slow = timing.Timing{LeaseDuration: time.Hour, RenewDeadline: 30 * time.Minute, RenewInterval: 10 * time.Minute}
+
+func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
+	s := serve(t)
+	lock, err := at(s.config()).LeaseLock("lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Capabilities().CloseConnections()
+	snapshot, err := lock.Read(t.Context())
+	if err != nil || snapshot.Record.Holder != "a" {
+		t.Fatalf("read %+v, %v", snapshot, err)
+	}
+	for range 20 { // a rate limit would take hours
+		if _, err := lock.Write(t.Context(), snapshot.Version, locks.Record{Holder: "b", LeaseDuration: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.seen[len(s.seen)-1]
+	for name, got := range map[string][2]string{
+		"request":    {last.Method + " " + last.URL.Path, "PUT /apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"},
+		"protocol":   {last.Proto, "HTTP/1.1"},
+		"token":      {last.Header.Get("Authorization"), "Bearer t"},
+		"user agent": {last.UserAgent(), "my-operator/leader-election"},
+		"content":    {last.Header.Get("Content-Type"), "application/json"},
+		"connection": {last.RemoteAddr, s.seen[0].RemoteAddr},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s is %q, want %q", name, got[0], got[1])
+		}
+	}
+}
+
+func TestServersReplaceTheHost(t *testing.T) {
+	s := serve(t)
+	cfg := s.config()
+	cfg.Host, cfg.UserAgent = "https://nowhere.invalid", ""
+	lock, err := at(cfg, "https://127.0.0.1:1", s.URL).LeaseLock("lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Capabilities().CloseConnections()
+	if _, err := lock.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.seen[0].UserAgent(); !strings.Contains(got, "kubernetes") || !strings.HasSuffix(got, "/leader-election") {
+		t.Errorf("user agent %q, want client-go's", got)
+	}
+	if cfg.Host != "https://nowhere.invalid" || cfg.APIPath != "" {
+		t.Errorf("the config was changed: %+v", cfg)
+	}
+}
+
+func TestCloseConnectionsOfALeaseLockEndsItsRequests(t *testing.T) {
+	arrived := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	lock, err := at(&rest.Config{Host: s.URL}).LeaseLock("lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { <-arrived; lock.Capabilities().CloseConnections() }()
+	if _, err := lock.Read(context.Background()); err == nil {
+		t.Error("the request went on")
+	}
+}
+
+func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
+	good := &rest.Config{Host: "https://a"}
+	for name, tc := range map[string]struct {
+		e    *Environment
+		name string
+		kind error
+		says string
+	}{
+		"no config":      {at(nil), "lock", nil, "nil"},
+		"unlawful time":  {&Environment{Config: good, Namespace: "ns", Timing: timing.Timing{LeaseDuration: time.Second}.WithDefaults()}, "lock", timing.ErrInvalid, "RenewDeadline"},
+		"no name":        {at(good), "", nil, "name is empty"},
+		"no namespace":   {&Environment{Config: good, Timing: slow.WithDefaults()}, "lock", nil, "namespace is empty"},
+		"mixed servers":  {at(good, "https://a", "http://b"), "lock", nil, "same scheme"},
+		"both passwords": {at(&rest.Config{Host: "https://a", BearerToken: "t", Username: "u"}), "lock", nil, "authentication"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lock, err := tc.e.LeaseLock(tc.name)
+			if err == nil || lock != nil || !strings.Contains(err.Error(), tc.says) || tc.kind != nil && !errors.Is(err, tc.kind) {
+				t.Errorf("%v, want an error that says %q", err, tc.says)
+			}
+		})
+	}
+}

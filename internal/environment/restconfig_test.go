@@ -1,0 +1,93 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func other(server string) string {
+	return strings.ReplaceAll(kubeconfigText, "server.example", server)
+}
+
+// home puts a kubeconfig in the place of ~/.kube/config.
+func home(t *testing.T, path string) {
+	old := clientcmd.RecommendedHomeFile
+	clientcmd.RecommendedHomeFile = path
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = old })
+}
+
+func TestTheWayToTheAPIIsTheFirstThatThereIs(t *testing.T) {
+	explicit, env, homely := writeFile(t, other("explicit")), writeFile(t, other("env")), writeFile(t, other("home"))
+	for name, tc := range map[string]struct{ path, env, inCluster, host string }{
+		"explicit":                      {explicit, env, "", "https://explicit:6443"},
+		"environment":                   {"", env, "", "https://env:6443"},
+		"home":                          {"", "", "", "https://home:6443"},
+		"pod without service account":   {"", "", "10.0.0.1", "https://home:6443"},
+		"the environment beats a pod's": {"", env, "10.0.0.1", "https://env:6443"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
+			home(t, homely)
+			cfg, namespace, err := RESTConfig(tc.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.Host != tc.host || namespace != "team" || cfg.BearerToken != "t" {
+				t.Errorf("host %s, namespace %s, token %q", cfg.Host, namespace, cfg.BearerToken)
+			}
+		})
+	}
+}
+
+func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path, env, inCluster string
+		says                 string
+	}{
+		"explicit":    {"/absent/config", "", "", "kubeconfig /absent/config"},
+		"environment": {"", "/absent/env", "", "KUBECONFIG=/absent/env"},
+		"nothing":     {"", "", "", "~/.kube/config"},
+		"pod":         {"", "", "10.0.0.1", "as a pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
+			home(t, "/absent/home")
+			if _, _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "set KUBECONFIG to a file that exists, or") {
+				t.Errorf("%v: want an error that says %q", err, tc.says)
+			}
+		})
+	}
+}
+
+func TestAPodsNamespaceIsFoundWhereItIs(t *testing.T) {
+	bare(t)
+	namespaceFile = writeFile(t, " ns-file\n")
+	if got := podNamespace(); got != "ns-file" {
+		t.Errorf("from the file: %q", got)
+	}
+	t.Setenv(envNamespace, "ns-env")
+	if got := podNamespace(); got != "ns-env" {
+		t.Errorf("from the environment: %q", got)
+	}
+	t.Setenv(envNamespace, "")
+	namespaceFile = "/absent"
+	if got := podNamespace(); got != "" {
+		t.Errorf("from nowhere: %q", got)
+	}
+}
+
+func TestAPodsServiceAccountIsTheWayIfThereIsNoKUBECONFIG(t *testing.T) {
+	setenv(t, map[string]string{"KUBECONFIG": "", envInCluster: "10.0.0.1"})
+	home(t, "/absent/home")
+	namespaceFile = writeFile(t, "ns-file")
+	inClusterConfig = func() (*rest.Config, error) { return &rest.Config{Host: "https://10.0.0.1:443"}, nil }
+	if cfg, namespace, err := RESTConfig(""); err != nil || cfg.Host != "https://10.0.0.1:443" || namespace != "ns-file" {
+		t.Errorf("%+v, namespace %q, %v", cfg, namespace, err)
+	}
+}

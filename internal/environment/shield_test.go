@@ -1,0 +1,28 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package environment
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/locks/multilock"
+)
+
+// TestAShieldInAnotherNamespaceThanThePodIsRefused: the garbage collector looks for an owner
+// in the namespace of the owned object, so it would remove the presence at once, and legacy
+// pods would not be found.
+func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
+	for namespace, ok := range map[string]bool{"locks": true, "": true, "pods": false} {
+		self := Self{Identity: "a", PodName: "a", PodUID: "u", Namespace: namespace}
+		e := &Environment{Config: &rest.Config{Host: "https://apiserver.test"}, Timing: timing.Timing{}.WithDefaults(), Self: self, Namespace: "locks"}
+		_, err := e.Shield("lock", multilock.ShieldConfig{})
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "the own pod is in namespace pods") {
+			t.Errorf("a pod in namespace %q: %v", namespace, err)
+		}
+	}
+}

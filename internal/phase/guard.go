@@ -1,0 +1,200 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/patience"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Guard is the [locks.Guardian] of programs that take no part in a migration: their lock is a
+// Lease alone. It does not let its candidate campaign while a legacy lock counts too (M12). That
+// is so while the phase on the Lease is legacy or dual, or sealed although the legacy lock is an
+// election record; and if, at the start or after such a phase, a ConfigMap of the lock's name is
+// a leader-for-life lock, or a shield that is not sealed. If the ConfigMap may not be read, it goes
+// on without looking, and logs that. Its methods are safe for concurrent use.
+type Guard struct {
+	*Tracker
+	config guardConfig
+}
+
+type guardConfig struct {
+	configMap *ownerref.ConfigMap // of the lock's name
+	timing    timing.Timing       // of the election, with its defaults
+	waiting   func(why string)    // told what the candidate waits for
+	log       logr.Logger
+}
+
+func newGuard(c guardConfig) *Guard { return &Guard{NewTracker(record.Legacy{}), c} }
+
+// NewLease returns the lock on the Lease that c describes, for programs that take no part in a
+// migration, or an error that lists what is wrong with c. core talks to the core group. t is the
+// election's timing, with its defaults. A [Guard] is its Guardian, beside the keeper of the
+// candidate's presence.
+func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *presence.Keeper) (*lease.Lock, error) {
+	configMap, err := ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name, Logger: c.Logger})
+	g := newGuard(guardConfig{configMap: configMap, timing: t, waiting: keeper.SetWaiting, log: c.Logger})
+	c.Annotate, c.Observe = g.Annotate, g.Observe
+	c.Capabilities.Guardian, c.Capabilities.Phases = keeper.Beside(g), g.Phases
+	lock, leaseErr := lease.New(c)
+	if err := errors.Join(leaseErr, err, t.Validate()); err != nil {
+		return nil, err
+	}
+	return lock, nil
+}
+
+const (
+	// recheckError and recheckLegacy are how long after a look that failed, or that found
+	// a legacy ConfigMap, the next look comes.
+	recheckError  = time.Second
+	recheckLegacy = 10 * time.Second
+)
+
+// Attend says whether this candidate may campaign, as [locks.Guardian] describes.
+func (g *Guard) Attend(ctx context.Context, permit func(locks.Permission)) error {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	said := locks.Permission{}
+	say := func(c locks.Permission) {
+		if c != said {
+			said = c
+			permit(c)
+			g.config.waiting(c.Why)
+		}
+	}
+	var look look
+	var again <-chan time.Time // the next look; nil for at once
+	for {
+		switch c := g.permission(); {
+		case said.Granted || !c.Granted:
+			look.end()
+			say(c)
+		case look.outdated(g.Stage()):
+			look.end()
+			continue
+		case look.answer == nil && again == nil:
+			look = g.look(ctx, &wait)
+		}
+		select {
+		case <-g.changed:
+			again = nil
+		case <-again:
+			again = nil
+		case err := <-look.answer:
+			if g.permission().Granted && !look.outdated(g.Stage()) {
+				c, pause := permissionBeside(err)
+				say(c)
+				again = time.After(pause)
+			}
+			look.end()
+		case <-ctx.Done(): // with all looks
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// permission says whether this candidate may campaign in the latest phase.
+func (g *Guard) permission() locks.Permission {
+	why := g.Stage().Bars(g.LegacyLock())
+	return locks.Permission{Granted: why == "", Why: why}
+}
+
+// look is a look for a legacy ConfigMap that is under way, for as long as the server takes.
+type look struct {
+	stage  record.Stage // that was known first
+	answer chan error   // gets the answer; nil if no look is under way
+	cancel context.CancelFunc
+}
+
+// look looks for a legacy ConfigMap.
+func (g *Guard) look(ctx context.Context, wait *sync.WaitGroup) look {
+	ctx, cancel := context.WithCancel(ctx)
+	answer := make(chan error, 1)
+	wait.Go(func() { answer <- CheckNoLegacy(ctx, g.config.configMap, g.config.timing, g.config.log) })
+	return look{g.Stage(), answer, cancel}
+}
+
+// outdated reports whether the ConfigMap may be of a phase that began after the look.
+func (k *look) outdated(now record.Stage) bool {
+	if k.stage == (record.Stage{}) {
+		k.stage = now
+	}
+	return k.answer != nil && now != k.stage
+}
+
+// end ends the look, if one is under way.
+func (k *look) end() {
+	if k.answer != nil {
+		k.cancel()
+		*k = look{}
+	}
+}
+
+// permissionBeside says whether a candidate may campaign after a look that found err, and when
+// to look again.
+func permissionBeside(err error) (locks.Permission, time.Duration) {
+	switch {
+	case errors.Is(err, ErrPhase):
+		return locks.Permission{Why: err.Error()}, recheckLegacy
+	case err != nil:
+		return locks.Permission{Why: err.Error()}, recheckError
+	}
+	return locks.Permission{Granted: true}, 0
+}
+
+// ErrPhase says that the phase on record, or a legacy lock, keeps this kind of candidate out.
+var ErrPhase = errors.New("not in this phase")
+
+// CheckNoLegacy reads the ConfigMap of a lock's name. It returns an error that wraps
+// ErrPhase if a candidate that knows the Lease alone may not campaign beside it. If
+// the ConfigMap may not be read, it returns nil and logs that. It has as much patience with the
+// server as an election of that timing.
+func CheckNoLegacy(ctx context.Context, configMap *ownerref.ConfigMap, t timing.Timing, log logr.Logger) error {
+	r, err := patience.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, configMap.Read) // the dial and the answer may take a RenewDeadline each
+	switch {
+	case errors.Is(err, locks.ErrForbidden):
+		log.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
+		return nil
+	case err != nil:
+		return err
+	case r.Condemned && (r.Kind == ownerref.Legacy || r.Kind == ownerref.Shield):
+		return fmt.Errorf("%w: %s is a %s, and %s: run this candidate in mode auto, or have the finalizers removed if no program uses it any more", ErrPhase, configMap.Name(), r.Kind, r.Lingering())
+	case r.Kind == ownerref.Legacy:
+		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", ErrPhase, configMap.Name(), r.Owner.Name)
+	case r.Kind == ownerref.Shield:
+		return fmt.Errorf("%w: the ConfigMap %s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", ErrPhase, configMap.Name())
+	}
+	return nil
+}
+
+// Adopt lets the work begin at once.
+func (g *Guard) Adopt(ctx context.Context, _ locks.Term, permit func(locks.Permission)) error {
+	permit(locks.Permission{Granted: true})
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// SettleDefault is M7's wait if the garbage collector may delete objects without
+// comparing resourceVersions.
+const SettleDefault = 5 * time.Second
+
+// PreconditionsSince is a minor version of Kubernetes 1. From this version of the API
+// server on, every garbage collector that may run with it compares resourceVersions:
+// collectors do so since 1.34, and a controller manager may be one version older than the
+// API server.
+const PreconditionsSince = 35

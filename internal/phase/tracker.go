@@ -1,0 +1,104 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package phase follows the phase of a migration that a Lease carries, and keeps candidates out
+// that may not campaign in it.
+package phase
+
+import (
+	"sync"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Tracker remembers the latest phase that a lock's Lease carried, and has it written on a Lease
+// that is recreated. [Tracker.Annotate] and [Tracker.Observe] belong into the configuration of
+// the Lease's lock. Its methods do no I/O, and are safe for concurrent use.
+type Tracker struct {
+	legacy  record.Legacy // the legacy lock to name on the Lease; zero for none
+	changed chan struct{}
+
+	mu    sync.Mutex
+	stage record.Stage
+	noted record.Legacy // the legacy lock that the Lease named last
+}
+
+// NewTracker returns a Tracker that has seen nothing. Every Lease that is written names the legacy
+// lock, unless that is zero.
+func NewTracker(legacy record.Legacy) *Tracker {
+	return &Tracker{legacy: legacy, changed: make(chan struct{}, 1)}
+}
+
+// Changed is signaled when a later phase was seen, and may be by others who use the channel to
+// wake its reader.
+func (p *Tracker) Changed() chan struct{} { return p.changed }
+
+// Annotate puts the phase on a Lease before it is written: dual if no phase was ever set
+// and a legacy lock is held too.
+func (p *Tracker) Annotate(annotations map[string]string) map[string]string {
+	stage := record.ReadStage(annotations).Later(p.Stage())
+	if stage.Phase == "" && p.legacy != (record.Legacy{}) {
+		stage = record.Stage{Phase: record.PhaseDual, Step: 1}
+	}
+	annotations = record.WriteStage(annotations, stage)
+	if p.legacy != (record.Legacy{}) {
+		annotations[record.AnnotationLegacy] = p.legacy.String()
+	}
+	return annotations
+}
+
+// Observe remembers the phase and the legacy lock that a Lease names. A Lease with an
+// earlier phase than the known one, or with none, is partial, so that its holder writes
+// the phase at once. A candidate that holds the legacy lock too is not barred by a phase.
+func (p *Tracker) Observe(now locks.Snapshot) locks.Snapshot {
+	if p.legacy != (record.Legacy{}) && now.Barred == record.StageOf(now.Version).Bars(record.LegacyOf(now.Version)) {
+		now.Barred = ""
+	}
+	if legacy := record.LegacyOf(now.Version); legacy != (record.Legacy{}) {
+		p.mu.Lock()
+		p.noted = legacy
+		p.mu.Unlock()
+	}
+	stage := record.StageOf(now.Version)
+	p.Note(stage)
+	now.Partial = now.Version.Exists() && stage != p.Stage()
+	return now
+}
+
+// Note remembers a phase, and signals Changed, if it is a later one.
+func (p *Tracker) Note(stage record.Stage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if later := p.stage.Later(stage); later != p.stage {
+		p.stage = later
+		signal(p.changed)
+	}
+}
+
+// Stage returns the latest phase that was seen.
+func (p *Tracker) Stage() record.Stage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stage
+}
+
+// Phases returns the latest phase that was seen, and all that there are: see [locks.Capabilities].
+func (p *Tracker) Phases() (now string, all []string) {
+	return string(p.Stage().Phase), record.PhaseNames()
+}
+
+// LegacyLock returns the legacy lock that the Lease named last, if it ever named one.
+func (p *Tracker) LegacyLock() record.Legacy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.noted
+}
+
+// signal wakes the goroutine that receives from a channel of capacity one.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,403 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package presence
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/patience"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Alone is the Mode of a candidate that takes no part in a migration: its lock is a Lease alone.
+const Alone = "lease"
+
+// KeeperConfig is the configuration of a [Keeper].
+type KeeperConfig struct {
+	Client    rest.Interface // of the group coordination.k8s.io/v1
+	Core      rest.Interface // of the core group
+	Namespace string         // of the lock's Lease
+	Lock      string         // the name of the lock's Lease
+	Labels    map[string]string
+	Candidate locks.Candidate
+	Pod       Pod // this candidate's, in that namespace; without its name and UID there is no presence
+	// Version, Mode and TakeoverDelay are what the presence says, see [Object].
+	Version, Mode, TakeoverDelay string
+	// Shielded says that the shield of a leader-for-life lock depends on the presence.
+	Shielded bool
+	// Failed, if not nil, is signaled when the presence cannot be kept. [Keeper.Problem] says why.
+	Failed chan struct{}
+	Timing timing.Timing // of the election, with its defaults
+	Logger logr.Logger
+}
+
+// Keeper keeps this candidate's presence object, and follows the presences of all
+// candidates. Its exported methods are safe for concurrent use.
+//
+// The presence is one more Lease, which shows the candidate to people and to the other
+// candidates. The candidate's pod owns it, so that it is deleted with the pod. The keeper writes
+// it at the start and on each change.
+type Keeper struct {
+	Present chan Object   // gets the presence when it has been ensured; holds the last one only
+	Listed  chan struct{} // signaled when all presences have been listed for the first time
+
+	config       KeeperConfig
+	toldOthers   bool          // the log says that another workload campaigns; for followPeers alone
+	again        chan struct{} // the presence needs attention
+	reworded     chan struct{} // the same, but it can wait
+	peersChanged chan struct{} // the peers have changed
+	remakes      sleep.Again   // of the presence, when it was deleted
+
+	limit *patience.Limit // of the requests for it
+
+	mu         sync.Mutex
+	waiting    string
+	health     advertisedHealth
+	well       *time.Timer // until the presence may say that the candidate is healthy again
+	err        error
+	own        Object // as last ensured
+	missing    bool   // it was seen to be gone
+	peers      []locks.Peer
+	peersKnown bool     // peers may be reported
+	all        []Object // the presences of all candidates
+}
+
+// NewKeeper returns the keeper of the presence that c describes. It does no I/O.
+func NewKeeper(c KeeperConfig) *Keeper {
+	most := notPermitted
+	if c.Shielded {
+		most = c.Timing.RenewInterval
+	}
+	return &Keeper{
+		Present: make(chan Object, 1), Listed: make(chan struct{}, 1), config: c,
+		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
+		remakes: sleep.Again{First: c.Timing.RenewInterval / 10, Most: most},
+		limit:   patience.NewLimit(c.Timing.AttemptTimeout, c.Timing.RenewDeadline),
+		health:  advertisedHealth{first: c.Timing.LeaseDuration, most: 5 * steady},
+	}
+}
+
+// signal wakes the goroutine that receives from a channel of capacity one.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// SetUnhealthy has the presence object say why this candidate should not lead; empty means that it
+// is healthy. The first time, the object says either at once. If health keeps changing, the object
+// says healthy only after the candidate has been healthy for a LeaseDuration, and for twice as long
+// after each relapse within a minute, up to five minutes. While the object says unhealthy, a new
+// reason is written once a minute at most. It does no I/O.
+func (k *Keeper) SetUnhealthy(why string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	switch k.health.set(why, now) {
+	case writeNow:
+		signal(k.again)
+	case writeLater:
+		signal(k.reworded)
+	case writeWhenDue:
+		if k.well != nil {
+			k.well.Stop()
+		}
+		k.well = time.AfterFunc(k.health.due.Sub(now), func() { signal(k.again) })
+	case writeNever:
+	}
+}
+
+// Peers reports which candidates have a presence object at the lock, in the form of
+// [election.Config]. It knows no candidate unless Keep runs.
+func (k *Keeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
+	for {
+		k.mu.Lock()
+		peers, known := k.peers, k.peersKnown
+		k.mu.Unlock()
+		if known {
+			tell(peers)
+		}
+		select {
+		case <-k.peersChanged:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// SetWaiting has the presence object say what this candidate waits for.
+func (k *Keeper) SetWaiting(waiting string) {
+	k.mu.Lock()
+	k.waiting = waiting
+	k.mu.Unlock()
+	signal(k.again)
+}
+
+// Problem says why there is no presence yet; nil if there is one.
+func (k *Keeper) Problem() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+// hasPod reports whether there is a pod that a presence can belong to.
+func (k *Keeper) hasPod() bool { return k.config.Pod.Name != "" && k.config.Pod.UID != "" }
+
+// Keep keeps the presence, and the peers up to date, until ctx ends, or until this candidate's
+// pod is gone: then it returns ErrPodGone.
+func (k *Keeper) Keep(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	if !k.hasPod() {
+		k.config.Pod = Pod{}
+		k.config.Logger.Info("the own pod is not known by name and UID, or is in another namespace than the Lease, so that neither people nor the other candidates know of this one: set POD_NAME and POD_UID by the downward API")
+	}
+	delays := k.delays()
+	for first := true; ; first = false {
+		later := time.Duration(-1)
+		if k.hasPod() {
+			var err error
+			if later, err = k.ensure(ctx, delays); err != nil {
+				return err
+			}
+		}
+		if first { // so that the first list finds this candidate's presence
+			following.Go(func() { k.followPeers(ctx) })
+		}
+		if !k.waitForWork(ctx, later) {
+			return nil
+		}
+	}
+}
+
+// Run is Keep for a candidate whose election does not depend on the presence: that its pod is gone
+// is only logged.
+func (k *Keeper) Run(ctx context.Context) {
+	if err := k.Keep(ctx); err != nil {
+		k.config.Logger.Info("the own presence object is not kept any more", "cause", err.Error())
+	}
+}
+
+// Beside returns a Guardian that does what g does, and runs the keeper as long as it attends.
+func (k *Keeper) Beside(g locks.Guardian) locks.Guardian { return beside{g, k} }
+
+type beside struct {
+	locks.Guardian
+	keeper *Keeper
+}
+
+// Attend attends, and keeps the presence meanwhile.
+func (b beside) Attend(ctx context.Context, permit func(locks.Permission)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer cancel()
+	keeping.Go(func() { b.keeper.Run(ctx) })
+	return b.Guardian.Attend(ctx, permit)
+}
+
+// waitForWork waits until the presence needs attention, but no longer than most unless
+// most is negative. It returns false if ctx has ended.
+func (k *Keeper) waitForWork(ctx context.Context, most time.Duration) bool {
+	var late <-chan time.Time
+	if most >= 0 {
+		ready, stop := sleep.After(most)
+		defer stop()
+		late = ready
+	}
+	for {
+		select {
+		case <-k.again:
+			return true
+		case <-late:
+			return true
+		case <-k.reworded:
+			if late == nil {
+				late = time.After(steady)
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (k *Keeper) delays() *backoff.ExponentialBackOff {
+	interval := k.config.Timing.RenewInterval
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(interval/10), backoff.WithMaxInterval(5*interval), backoff.WithMaxElapsedTime(0))
+}
+
+// steady is how long nothing must have gone wrong for a trouble to be over.
+const steady = time.Minute
+
+// mayRemake waits until the presence may be made anew. That is at once, but after pauses that
+// grow if it is deleted again and again. It returns false if ctx has ended.
+func (k *Keeper) mayRemake(ctx context.Context) bool {
+	if sleep.For(ctx, time.Until(k.remakes.Due())) != nil {
+		return false
+	}
+	k.remakes.Made(time.Now())
+	k.config.Logger.Info("the own presence object was deleted: making it anew")
+	return true
+}
+
+// ensure creates or updates the  It returns how long to wait before doing so
+// again without a signal, negative for never, or ErrPodGone.
+func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
+	k.mu.Lock()
+	wanted, missing := k.presence(), k.missing
+	k.missing = false
+	k.mu.Unlock()
+	if missing && !k.mayRemake(ctx) {
+		return 0, nil
+	}
+	limited, done := k.limit.Of(ctx, 2)
+	o, err := Ensure(limited, k.config.Client, k.config.Namespace, wanted, k.config.Labels, k.confirmPod)
+	done()
+	switch {
+	case errors.Is(err, ErrPodGone):
+		return 0, err
+	case err != nil && ctx.Err() != nil:
+		return 0, nil // it is no problem that it ends
+	}
+	if k.setProblem(err); err != nil {
+		return k.retryAfter(err, delays), nil
+	}
+	delays.Reset()
+	k.mu.Lock()
+	k.own = o
+	k.mu.Unlock()
+	select {
+	case <-k.Present:
+	default:
+	}
+	k.Present <- o // only this goroutine sends
+	return -1, nil
+}
+
+// presence is the content that the presence object must have. The caller holds mu.
+func (k *Keeper) presence() Object {
+	w := k.config
+	return Object{
+		Lock: w.Lock, Pod: w.Pod,
+		Identity: w.Candidate.Identity, Zone: w.Candidate.Zone, Node: w.Candidate.Node,
+		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: k.health.text(time.Now()), TakeoverDelay: w.TakeoverDelay,
+	}
+}
+
+// notPermitted is how long after a refusal the next try comes if nothing depends on it.
+const notPermitted = 10 * time.Minute
+
+// retryAfter is how long after an error to try again. It is short for a shield, which
+// depends on the
+func (k *Keeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.Duration {
+	if errors.Is(err, locks.ErrForbidden) && !k.config.Shielded {
+		return notPermitted
+	}
+	return delays.NextBackOff()
+}
+
+// setProblem records why there is no presence, or that there is one.
+func (k *Keeper) setProblem(err error) {
+	k.mu.Lock()
+	before := k.err
+	k.err = err
+	k.mu.Unlock()
+	if err != nil && (before == nil || err.Error() != before.Error()) {
+		k.config.Logger.Error(err, "cannot keep the own presence object: people and the other candidates do not know of this one")
+		signal(k.config.Failed)
+	}
+}
+
+// confirmPod returns an error unless the API server knows this candidate's pod.
+func (k *Keeper) confirmPod(ctx context.Context) error {
+	return k.config.Pod.Confirm(ctx, k.config.Core, k.config.Namespace)
+}
+
+// followPeers keeps the peers up to date.
+func (k *Keeper) followPeers(ctx context.Context) {
+	begin := func() *Roster {
+		return NewRoster(k.config.Client, k.config.Namespace, k.config.Lock, k.config.Pod)
+	}
+	roster, delays := begin(), k.delays()
+	for refused := false; ctx.Err() == nil; {
+		k.mu.Lock()
+		own := k.own.Number
+		k.mu.Unlock()
+		began := time.Now()
+		err := roster.Follow(ctx, own, k.setPresences)
+		if time.Since(began) > steady {
+			refused = false
+			delays.Reset()
+		}
+		if err == nil && time.Since(began) > steady || ctx.Err() != nil {
+			continue
+		}
+		forbidden := errors.Is(err, locks.ErrForbidden)
+		if forbidden {
+			roster = begin()
+			k.setPresences(nil, 0) // the known presences may be outdated
+		}
+		if forbidden && !refused {
+			refused = true
+			k.config.Logger.Info("which other candidates there are is not known", "cause", err.Error())
+		}
+		if sleep.For(ctx, k.retryAfter(err, delays)) == nil && forbidden {
+			signal(k.again) // without a watch, a deletion of this candidate's presence goes unnoticed
+		}
+	}
+}
+
+// setPresences records the list of all presences at the lock, and has Peers report the
+// candidates if they have changed.
+func (k *Keeper) setPresences(all []Object, asOf uint64) {
+	k.tellOthers(all)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if own := k.own; own.UID != "" && own.Number <= asOf {
+		i := slices.IndexFunc(all, func(o Object) bool { return o.Name == own.Name })
+		if k.missing = i < 0; i < 0 || all[i].UID != own.UID {
+			signal(k.again)
+		}
+	}
+	k.all = all
+	if !k.peersKnown {
+		signal(k.Listed)
+	}
+	if peers := Peers(all, k.own.Name); !k.peersKnown || !slices.Equal(peers, k.peers) {
+		k.peers, k.peersKnown = peers, true
+		signal(k.peersChanged)
+	}
+}
+
+// tellOthers says once that pods of another Deployment campaign for the lock.
+func (k *Keeper) tellOthers(all []Object) {
+	own := k.config.Pod.Deployment()
+	other := func(o Object) bool { d := o.Pod.Deployment(); return d != "" && d != own }
+	if i := slices.IndexFunc(all, other); i >= 0 && own != "" && !k.toldOthers {
+		k.toldOthers = true
+		k.config.Logger.Info("pods of another Deployment campaign for this lock too: if that is another program, give it a lock name of its own", "lock", k.config.Lock, "own", own, "other", all[i].Pod.Deployment(), "pod", all[i].Pod.Name)
+	}
+}
+
+// All returns the presences of all candidates that are known, and whether anything is known of
+// them yet.
+func (k *Keeper) All() ([]Object, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.all, k.peersKnown
+}

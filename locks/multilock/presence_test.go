@@ -1,0 +1,428 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// logs keeps the log messages of a lock.
+func logs(config *candidate.Config) func() string {
+	var lines []string
+	config.Lease.Logger = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	return func() string { synctest.Wait(); return strings.Join(lines, "\n") }
+}
+
+func TestACandidateInModeLeaseIsSeenByItsPresence(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.StartPlain("a", func(c *candidate.Config) { c.Version = "v2" })
+		a.Leads()
+		o := s.Presence("a")
+		want := presence.Object{Lock: "lock", Pod: presence.Pod{Name: "a", UID: "uid-a"}, Identity: "a", Zone: "z-a", Version: "v2", Mode: "lease", Name: o.Name, UID: o.UID, Number: o.Number}
+		if o != want {
+			t.Errorf("it says %+v, want %+v", o, want)
+		}
+		s.Phase("dual", 1)
+		a.Loses()
+		if o := s.Presence("a"); !strings.Contains(o.Waiting, "dual") {
+			t.Errorf("it waits for %q", o.Waiting)
+		}
+	})
+}
+
+// TestACandidateSaysOnceThatAnotherDeploymentUsesItsLock, and the pods of a rollout have one.
+func TestACandidateSaysOnceThatAnotherDeploymentUsesItsLock(t *testing.T) {
+	const own = "registry-a-6c5f8d9b7-xk2vq"
+	for name, tc := range map[string]struct {
+		own    string
+		others []string
+		want   int
+	}{
+		"another program":        {own, []string{"registry-b-6c5f8d9b7-4mzl8", "registry-b-6c5f8d9b7-7rfmd", "registry-c-6c5f8d9b7-4mzl8"}, 1},
+		"a rollout":              {own, []string{"registry-a-7d4b9cf5c-4mzl8", "registry-a-6c5f8d9b7-7rfmd"}, 0},
+		"what looks like no pod": {own, []string{"registry-b-0", "registry-worker-node1"}, 0},
+		"one that is none":       {"registry-0", []string{"registry-b-6c5f8d9b7-4mzl8"}, 0},
+		"names that were cut":    {own, []string{strings.Repeat("a", 51) + "-6c5f8d-4mzl8"}, 0},
+	} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			var said func() string
+			s.PeersOf(s.Plain(tc.own, func(c *candidate.Config) { said = logs(c) }))
+			for _, pod := range tc.others {
+				s.PeersOf(s.Plain(pod))
+			}
+			time.Sleep(time.Minute)
+			if log := said(); strings.Count(log, "pods of another Deployment") != tc.want {
+				t.Errorf("%s: it says %s", name, log)
+			}
+		})
+	}
+}
+
+func TestAPresenceTellsOfHealthOnChangeOnly(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		s.Presence("a")
+		s.Forget()
+		for _, why := range []string{"no disk", "no disk", ""} {
+			lock.SetUnhealthy(why)
+			if got := s.Presence("a").Unhealthy; got != why {
+				t.Errorf("it is unhealthy for %q, want %q", got, why)
+			}
+		}
+		if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n != 2 {
+			t.Errorf("%d writes, want 2", n)
+		}
+	})
+}
+
+func TestWordsThatKeepChangingAreWrittenOnceAMinute(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		s.Presence("a")
+		s.Forget()
+		for i := range 200 {
+			lock.SetUnhealthy(fmt.Sprintf("no disk for %d seconds", i))
+			time.Sleep(time.Second)
+		}
+		if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n < 3 || n > 4 {
+			t.Errorf("%d writes in 200 seconds", n)
+		}
+		time.Sleep(time.Minute)
+		if got := s.Presence("a").Unhealthy; got != "no disk for 199 seconds" {
+			t.Errorf("in the end it says %q", got)
+		}
+		lock.SetUnhealthy("")
+		if got := s.Presence("a").Unhealthy; got != "" {
+			t.Errorf("once it is well it says %q", got)
+		}
+	})
+}
+
+func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testing.T) {
+	for verb, there := range map[string]int{"create": 0, "get": 0, "list": 1, "watch": 1} {
+		t.Run(verb, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that a create request is for the presence
+				s.Refuses(func(v, path string) bool {
+					return v == verb && (strings.HasPrefix(path, multilocktest.LeasePath+".") || path == multilocktest.LeasesPath)
+				})
+				var said func() string
+				s.StartPlain("a", func(c *candidate.Config) { said = logs(c) }).Leads()
+				time.Sleep(25 * time.Minute)
+				if n := strings.Count(said(), "needs verb"); n != 1 || !strings.Contains(said(), `needs verb \"`+verb+`\" on lease`) {
+					t.Errorf("%d times it says what is missing:\n%s", n, said())
+				}
+				s.Forget()
+				time.Sleep(20 * time.Minute)
+				if n := s.Asked(" " + multilocktest.LeasePath + "."); n > 10 || s.Asked("list") > 3 {
+					t.Errorf("%d requests for its presence in 20 minutes, %d lists", n, s.Asked("list"))
+				}
+				s.Refuses(nil)
+				if n := len(s.Presences()); n != there {
+					t.Errorf("there are %d presences, want %d", n, there)
+				}
+				time.Sleep(20 * time.Minute)
+				if n := len(s.Presences()); n != 1 {
+					t.Errorf("once it is permitted there are %d presences", n)
+				}
+			})
+		})
+	}
+}
+
+func TestACandidateWithoutAPodHasNoPresenceAndKnowsTheOthers(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.StartPlain("a").Leads()
+		lock := s.Plain("b", func(c *candidate.Config) { c.Pod = ownerref.Owner{Name: "b"} })
+		told := s.PeersOf(lock)
+		if got := told(); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("it knows %q", got)
+		}
+		if n := len(s.Presences()); n != 1 {
+			t.Errorf("there are %d presences", n)
+		}
+	})
+}
+
+func TestPeersAreThoseThatAreThere(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		first, second := s.Plain("a"), s.Plain("b")
+		told := s.PeersOf(first)
+		check := func(when string, want ...string) {
+			t.Helper()
+			if got := told(); !slices.Equal(got, want) {
+				t.Errorf("%s it knows %q, want %q", when, got, want)
+			}
+		}
+		check("alone", "a")
+		s.PeersOf(second)
+		s.Start("c") // by the shield
+		check("with others", "a", "b", "c")
+		second.SetUnhealthy("no disk")
+		check("when one is unhealthy", "a", "b no disk", "c")
+		s.Server.Delete(multilocktest.LeasesPath + "/" + s.Presence("c").Name)
+		time.Sleep(time.Second)
+		check("when a hand deleted one", "a", "b no disk", "c")
+		s.Refuses(func(verb, path string) bool { return verb == "watch" && path == multilocktest.LeasesPath })
+		time.Sleep(20 * time.Minute)
+		check("when it may not watch any more")
+		s.Refuses(nil)
+		time.Sleep(20 * time.Minute)
+		check("when it may again", "a", "b no disk", "c")
+	})
+}
+
+func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
+	for _, may := range []bool{true, false} { // whether it may read its pod
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			s.Refuses(func(verb, path string) bool { return !may && verb == "get" && path == multilocktest.PodsPath+"a" })
+			s.Runs("a")
+			s.Collects()
+			a := s.StartPlain("a")
+			a.Leads()
+			s.Server.Delete(multilocktest.PodsPath + "a")
+			time.Sleep(10 * time.Minute)
+			s.Forget()
+			time.Sleep(10 * time.Minute)
+			a.Stays()
+			if n := s.Asked("create " + multilocktest.LeasesPath); n > 0 {
+				t.Errorf("its presence was made %d times in ten minutes", n)
+			}
+		})
+	}
+}
+
+func TestAnIdleCandidateInModeLeaseHasTwoWatchesAndNothingElse(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.StartPlain("a").Leads()
+		time.Sleep(time.Second)
+		before := s.Presence("a")
+		s.Forget()
+		const span = 5 * time.Minute
+		for range 6 {
+			time.Sleep(span)
+			renewals, watches, all := s.Asked("update "+multilocktest.LeasePath), s.Asked("watch"), s.Asked("")
+			if watches > 2 || all != renewals+watches {
+				t.Errorf("%d requests in %v, of which %d renewals and %d for watches", all, span, renewals, watches)
+			}
+			s.Forget()
+		}
+		if after := s.Presence("a"); after != before {
+			t.Errorf("its presence was %+v, and is %+v", before, after)
+		}
+	})
+}
+
+// TestHealthThatKeepsChangingIsWrittenAFewTimes, and the first problem at once.
+func TestHealthThatKeepsChangingIsWrittenAFewTimes(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		s.Presence("a")
+		s.Forget()
+		for i := range 75 {
+			lock.SetUnhealthy("no disk")
+			if got := s.Presence("a").Unhealthy; got != "no disk" {
+				t.Fatalf("unhealthy for the time %d, it says %q", i, got)
+			}
+			time.Sleep(2 * time.Second)
+			lock.SetUnhealthy("")
+			time.Sleep(2 * time.Second)
+		}
+		if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n > 10 {
+			t.Errorf("%d writes in five minutes", n)
+		}
+		time.Sleep(time.Minute)
+		if got := s.Presence("a").Unhealthy; got != "" {
+			t.Errorf("once it has been well for a minute it says %q", got)
+		}
+	})
+}
+
+// TestHealthCannotChangeSoThatItIsWrittenOften, not even if the candidate becomes
+// unhealthy some time after each recovery that its presence reported.
+func TestHealthCannotChangeSoThatItIsWrittenOften(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, time.Minute, time.Minute + time.Second} {
+		t.Run(pause.String(), func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				lock := s.Plain("a")
+				s.PeersOf(lock)
+				s.Presence("a")
+				s.Forget()
+				for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(pause) {
+					lock.SetUnhealthy("no disk")
+					if got := s.Presence("a").Unhealthy; got == "" {
+						t.Fatal("it is not said at once to be ill")
+					}
+					lock.SetUnhealthy("")
+					for s.Presence("a").Unhealthy != "" {
+						time.Sleep(time.Second)
+					}
+				}
+				if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n > 12 {
+					t.Errorf("%d writes in five minutes", n)
+				}
+			})
+		})
+	}
+}
+
+// TestAPresenceBeyondTheRosterIsNotTakenForDeleted, however much the others change.
+func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		client := apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion)
+		other := func(i int, waiting string) {
+			if _, err := presence.Ensure(s.T.Context(), client, "ns", presence.Object{
+				Lock: "lock", Pod: presence.Pod{Name: fmt.Sprintf("op-%03d", i), UID: types.UID(fmt.Sprint("uid-", i))},
+				Identity: fmt.Sprint(i), Mode: "lease", Waiting: waiting,
+			}, nil, func(context.Context) error { return nil }); err != nil {
+				s.T.Fatal(err)
+			}
+		}
+		for i := range 310 {
+			other(i, "")
+		}
+		var said func() string
+		s.Runs("zz")
+		told := s.PeersOf(s.Plain("zz", func(c *candidate.Config) { said = logs(c) }))
+		own := "/" + s.Presence("zz").Name
+		s.Forget()
+		for i := range 60 {
+			other(i, "something")
+			told()
+			time.Sleep(time.Second)
+		}
+		if n, lines := s.Asked(own), strings.Count(said(), "deleted"); n > 0 || lines > 0 {
+			t.Errorf("60 changes of others: %d requests for the own presence, and %d times it is said to be deleted", n, lines)
+		}
+		if names := told(); !slices.Contains(names, "zz") {
+			t.Error("it does not know itself")
+		}
+	})
+}
+
+// made is how many presences were asked for since the last Forget.
+func made(s *multilocktest.Stage) int { return s.Asked("create " + multilocktest.LeasesPath) }
+
+// TestAPodOwnsNothingUnlessTheServerKnowsIt: the garbage collector would delete the presence at
+// once.
+func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
+	for what, do := range map[string]func(s *multilocktest.Stage){
+		"another UID": func(s *multilocktest.Stage) { s.Runs("b") },
+		"no pod":      func(s *multilocktest.Stage) { s.Server.Delete(multilocktest.PodsPath + "a") },
+		`needs verb \"get\" on pods`: func(s *multilocktest.Stage) {
+			s.Refuses(func(verb, path string) bool { return verb == "get" && strings.HasPrefix(path, multilocktest.PodsPath) })
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that a create request is for the presence
+				var said func() string
+				lock := s.Plain("a", func(c *candidate.Config) {
+					said = logs(c)
+					if what == "another UID" {
+						c.Pod.Name = "b"
+					}
+				})
+				do(s)
+				a := s.Elect(lock, locks.Candidate{Identity: "a"}, nil)
+				a.Leads()
+				time.Sleep(25 * time.Minute)
+				a.Stays()
+				if n := made(s); n > 0 {
+					t.Errorf("%d presences of a pod that the server does not know", n)
+				}
+				cause := what
+				if what != `needs verb \"get\" on pods` {
+					cause = "the own pod is gone"
+				}
+				if n := strings.Count(said(), cause); n != 1 {
+					t.Errorf("%d times it says why there is none:\n%s", n, said())
+				}
+			})
+		})
+	}
+}
+
+// TestM1AShieldsCandidateIsInAPodThatTheServerKnows, or ends.
+func TestM1AShieldsCandidateIsInAPodThatTheServerKnows(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a", func(c *shield.Config) { c.Pod.UID = "another" })
+		if err := a.Wait(); !errors.Is(err, candidate.ErrPodGone) {
+			t.Errorf("it ended with %v", err)
+		}
+		if n := made(s); n > 0 {
+			t.Errorf("%d presences of a pod that the server does not know", n)
+		}
+	})
+}
+
+// TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess: the first time at once.
+func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) {
+	for kind, most := range map[string]int{"lease": 15, "shield": 310} {
+		t.Run(kind, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				start := func() *multilocktest.Seat { return s.StartPlain("a") }
+				if kind == "shield" {
+					start = func() *multilocktest.Seat { return s.Start("a") }
+				}
+				a := start()
+				a.Leads()
+				time.Sleep(time.Second)
+				s.Forget()
+				s.Server.Delete(multilocktest.LeasesPath + "/" + s.Presence("a").Name)
+				synctest.Wait()
+				if n := made(s); n != 1 {
+					t.Errorf("right after the first deletion it was made anew %d times", n)
+				}
+				for began := time.Now(); time.Since(began) < 10*time.Minute && made(s) <= most; time.Sleep(100 * time.Millisecond) {
+					for _, o := range s.Presences() {
+						s.Server.Delete(multilocktest.LeasesPath + "/" + o.Name)
+					}
+				}
+				if n := made(s); n > most {
+					t.Errorf("in ten minutes it was made anew %d times", n)
+				}
+				a.Stays()
+			})
+		})
+	}
+}
+
+func TestAPresenceIsKeptBehindASlowServer(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.LandsLate(7*time.Second, multilocktest.LeasePath+".", multilocktest.LeasesPath)
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		time.Sleep(time.Minute)
+		s.Presence("a")
+		lock.SetUnhealthy("no disk")
+		time.Sleep(10 * time.Second)
+		if got := s.Presence("a").Unhealthy; got != "no disk" {
+			t.Errorf("it is unhealthy for %q", got)
+		}
+	})
+}

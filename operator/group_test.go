@@ -1,0 +1,158 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// runAll runs n elections of s, and returns once all lead, and how to end them.
+func runAll(t *testing.T, s *Group, n int) (end func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var leading, running sync.WaitGroup
+	leading.Add(n)
+	for i := range n {
+		running.Go(func() {
+			err := s.Run(ctx, fmt.Sprintf("lock-%d", i), func(ctx context.Context, _ election.Term) error {
+				leading.Done()
+				<-ctx.Done()
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	leading.Wait()
+	return func() { stop(); running.Wait() }
+}
+
+func TestAGroupReleasesAllItsLocks(t *testing.T) {
+	server, o := inPod(t)
+	s, err := NewGroup(t.Context(), "my-operator", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		runAll(t, s, 20)()
+	}
+	server.Mu.Lock()
+	defer server.Mu.Unlock()
+	leases := 0
+	for path, o := range server.Objects {
+		if !strings.Contains(path, "/leases/") || strings.Contains(path, "my-operator.op-") {
+			continue
+		}
+		leases++
+		if holder := o["spec"].(apitest.Object)["holderIdentity"]; holder != "" {
+			t.Errorf("%s is still held by %v", path, holder)
+		}
+	}
+	if leases != 20 {
+		t.Errorf("%d leases, want 20", leases)
+	}
+}
+
+// TestM12NoGroupTakesALockInAPhaseThatForbidsIt of a migration.
+func TestM12NoGroupTakesALockInAPhaseThatForbidsIt(t *testing.T) {
+	for phase, leads := range map[record.Phase]bool{record.PhaseDual: false, record.PhaseLegacy: false, record.PhaseSealed: true} {
+		server, o := inPod(t)
+		server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: "op", Namespace: "ns", UID: "1", Annotations: record.WriteStage(nil, record.Stage{Phase: phase, Step: 1}),
+		}})
+		g, err := NewGroup(t.Context(), "my-operator", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := g.New("op")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		transitions, led := e.Subscribe(ctx), false
+		go func() {
+			for t := range transitions {
+				if t.Status.Waiting != "" {
+					stop()
+				}
+			}
+		}()
+		err = e.Run(ctx, func(context.Context, election.Term) error { led = true; return nil })
+		if stop(); err != nil || led != leads {
+			t.Errorf("in phase %s it leads: %v, with %v", phase, led, err)
+		}
+	}
+}
+
+func TestToolsKnowTheCandidatesOfAGroupsLocks(t *testing.T) {
+	server, o := inPod(t)
+	s, err := NewGroup(t.Context(), "my-operator", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := runAll(t, s, 3)
+	reader := inspect.Reader{Coordination: apitest.Wire(t, server, coordinationv1.SchemeGroupVersion)}
+	found, err := reader.Elections(t.Context(), "ns")
+	if err != nil || len(found) != 3 {
+		t.Fatalf("%d locks: %v", len(found), err)
+	}
+	for _, e := range found {
+		status := e.Status(time.Now())
+		l := status.Leader
+		if status.State != inspect.Held || l.LeaseDurationSeconds != 15 {
+			t.Errorf("%s is %s, with leader %+v", e.Name, status.State, l)
+		}
+		if len(status.Candidates) != 1 || status.Candidates[0].Identity != l.Identity {
+			t.Errorf("%s has the candidates %+v", e.Name, status.Candidates)
+		}
+	}
+	end()
+}
+
+// TestM12NoGroupTakesALockBesideALegacyOne: a ConfigMap of the lock's name is a leader-for-life lock.
+func TestM12NoGroupTakesALockBesideALegacyOne(t *testing.T) {
+	server, o := inPod(t)
+	server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "op", Namespace: "ns", UID: "m", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "old", UID: "old"}},
+	}})
+	g, err := NewGroup(t.Context(), "my-operator", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := g.New("op")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	transitions, led := e.Subscribe(ctx), false
+	go func() {
+		for t := range transitions {
+			if p := t.Status.Problem; p != nil && strings.Contains(p.Error(), "leader-for-life") {
+				stop()
+			}
+		}
+	}()
+	if err := e.Run(ctx, func(context.Context, election.Term) error { led = true; return nil }); err != nil || led {
+		t.Errorf("it leads: %v, with %v", led, err)
+	}
+	if _, is := server.Objects[leasePath]; is {
+		t.Error("it has made the Lease")
+	}
+}
