@@ -181,7 +181,7 @@ func TestCandidatesThatCannotTakeOverAreToldInOneWay(t *testing.T) {
 	}
 }
 
-// TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm: a lock may name a heartbeat and a Shared that
+// TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm: a lock may name a heartbeat and a Group that
 // no Lease can have.
 func TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm(t *testing.T) {
 	for _, name := range []string{"../../x", "a,b", "UPPER", strings.Repeat("x", 300), "op", "absent"} {

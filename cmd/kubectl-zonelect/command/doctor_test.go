@@ -342,7 +342,7 @@ func TestDoctorOfAnEmptyNamespaceAndOfTooManyLocks(t *testing.T) {
 }
 
 // TestDoctorReadsEachPodAndNodeOnce, however many locks have the same candidates: those of a
-// Shared, and those of a program with several elections.
+// Group, and those of a program with several elections.
 func TestDoctorReadsEachPodAndNodeOnce(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		const locks, candidates = 40, 10

@@ -113,7 +113,7 @@ func (w *world) shift() (kill func()) {
 }
 
 // TestLocksThatAHeartbeatKeepsAreShownAsAnyOthers: neither the heartbeats nor the presences
-// are locks, and the candidates of a Shared are those of each of its locks.
+// are locks, and the candidates of a Group are those of each of its locks.
 func TestLocksThatAHeartbeatKeepsAreShownAsAnyOthers(t *testing.T) {
 	for name, args := range map[string][]string{
 		"shared-list":     {"status"},
@@ -299,7 +299,7 @@ func TestLocksThatAHeartbeatKeepsAreEvacuatedAndRestored(t *testing.T) {
 	})
 }
 
-// tokens are those of a Shared's locks, which it takes in an order of its own.
+// tokens are those of a Group's locks, which it takes in an order of its own.
 var tokens = regexp.MustCompile(`\b1\d\d\b`)
 
 func goldenShared(t *testing.T, name string, r result) {
