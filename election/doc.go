@@ -9,7 +9,7 @@
 //
 // This package knows nothing of Kubernetes. Package operator builds an elector for
 // an operator in one call, and package lease has the lock on a Lease. A lock of
-// your own needs four methods and passes the tests in package lockstest.
+// your own needs five methods and passes the tests in package lockstest.
 //
 // # What keeps two from leading
 //

@@ -19,7 +19,7 @@ import (
 
 func ExampleElector_Run() {
 	elector, err := election.New(election.Config{
-		Lock:      memory.New("my-operator"), // operator.LeaseLock returns one on a Lease
+		Lock:      memory.New("my-operator"), // lease.New returns one on a Lease
 		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Zone: "zone-a"},
 	})
 	if err != nil {

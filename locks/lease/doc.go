@@ -7,9 +7,9 @@
 // and annotations of others.
 //
 // Each operation is one request, without retries and without a rate limit, and is bounded
-// by its context alone. The client, such as that of operator.LeaseLock, limits the size
-// of an answer; a watch event has at most 4 MiB. The lock needs a Role with these rules
-// in the Lease's namespace:
+// by its context alone. The client limits the size of an answer, as that of package operator
+// does; a watch event has at most 4 MiB. The lock needs a Role with these rules in the Lease's
+// namespace:
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]

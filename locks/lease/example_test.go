@@ -16,10 +16,10 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-// An election with your own clients. operator.LeaseLock makes better ones: their
-// connections serve the election alone, and leave a dead server at once.
+// An election with your own clients. operator.New makes better ones: their connections
+// serve the election alone, and leave a dead server at once.
 func ExampleNew() {
-	cfg, stop := apitest.Run(nil) // operator.RESTConfig, in a program
+	cfg, stop := apitest.Run(nil) // rest.InClusterConfig, in a pod
 	defer stop()
 	clients, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

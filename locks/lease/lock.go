@@ -22,7 +22,7 @@ import (
 type Config struct {
 	// Client talks to the API group coordination.k8s.io/v1, such as
 	// clientset.CoordinationV1().RESTClient(). Required. An election should
-	// have connections of its own: operator.LeaseLock makes such a client.
+	// have connections of its own, as those of package operator have.
 	Client rest.Interface
 	// Namespace and Name of the Lease. Required. The Lease need not exist;
 	// the namespace must.

@@ -23,9 +23,9 @@ import (
 )
 
 // A candidate holds a Lease, and also the annotation that electors of an old client-go
-// use. operator.TwinLock does this with better connections.
+// use. Package operator does this in ModeAuto, with better connections.
 func ExampleNewTwin() {
-	cfg, stop := apitest.Run(nil) // operator.RESTConfig, in a program
+	cfg, stop := apitest.Run(nil) // rest.InClusterConfig, in a pod
 	defer stop()
 	clients, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -69,7 +69,7 @@ func ExampleNewTwin() {
 }
 
 // A candidate runs beside pods that lead for life by a ConfigMap. It waits until none of
-// them is left, and then keeps new ones waiting. operator.ShieldLock does this with
+// them is left, and then keeps new ones waiting. Package operator does this in ModeAuto, with
 // better connections.
 func ExampleNewShield() {
 	self := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
