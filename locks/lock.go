@@ -8,26 +8,33 @@ import "context"
 // Lock is a shared record that at most one candidate holds, with the operations
 // that an elector needs. An implementation keeps no copy of the record: the caller
 // passes versions back. All methods are safe for concurrent use and return soon after
-// their context ends. Package lockstest has the tests that every Lock must pass.
+// their context ends. If the context had ended before the call, Read and Write return an error
+// that wraps the context's, and nothing is written.
+//
+// The comments on [Version], [Record] and [Event] are part of the contract. Package lockstest has
+// the tests that every Lock must pass, and package memory has a Lock to begin from.
 type Lock interface {
 	// Read returns the current record. It is linearizable: it sees every write that anybody
 	// knew of before Read was called, by an answer, a read or a watch. If there is no
-	// record, it returns a Snapshot that does not exist, and no error.
+	// record, it returns a Snapshot that does not exist, and no error. The Number of that
+	// Snapshot may be zero.
 	Read(ctx context.Context) (Snapshot, error)
 
 	// Write replaces the record at version base, or creates the record if base
 	// does not exist, and returns the new snapshot. It fails with ErrConflict,
-	// having written nothing, if the record is no longer at base. After any other
-	// error the write may have landed, or may still land until the context ends, or
-	// for longer if the error says so, see Unsettled.
+	// having written nothing, if the record is no longer at base. base may be that of a
+	// snapshot from Read, Write or Watch. After any other error the write may have landed,
+	// or may still land until the context ends, or for longer if the error says so, see
+	// Unsettled.
 	Write(ctx context.Context, base Version, record Record) (Snapshot, error)
 
-	// Watch sends every change of the record after version from, in order, and
-	// blocks. From the zero Version it starts with the current record, if there is
-	// one. It returns nil when the watch ends by itself, which every watch does
-	// after a bounded time; ErrVersionExpired when the history since from is gone;
-	// and otherwise the error. When ctx ends it may return an error or nil. It does
-	// not close events.
+	// Watch sends the changes of the record after version from, in order, and blocks. A
+	// watch that may leave changes out, such as one that polls, sets Gapless on no event;
+	// the latest change is never left out. From the zero Version it starts with the
+	// current record, if there is one. It returns nil when the watch ends by itself, which
+	// every watch does after a bounded time; ErrVersionExpired when the history since from
+	// is gone; and otherwise the error. When ctx ends it may return an error or nil. It
+	// does not close events.
 	// A watch may be late, silent or broken, so no safety rule may depend on it.
 	Watch(ctx context.Context, from Version, events chan<- Event) error
 
@@ -62,7 +69,7 @@ type Capabilities struct {
 
 // Description names a lock for people, telemetry and error messages.
 type Description struct {
-	Kind      string // of the object that stores the record, such as "Lease"
+	Kind      string // of the object that stores the record, such as "Lease"; never empty
 	Namespace string // empty if the lock has none
 	Name      string // never empty
 }

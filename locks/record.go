@@ -15,7 +15,8 @@ type Version struct {
 	// version. Zero means that Number is the token. A Lock sets Token if its Number
 	// orders versions within one process only.
 	Token uint64
-	// UID changes when the record is deleted and created again.
+	// UID changes when the record is deleted and created again. It is never empty if the
+	// record exists.
 	UID string
 	// Opaque belongs to the Lock, and the caller passes it back to Write. It is nil if
 	// and only if the record does not exist.
@@ -41,12 +42,13 @@ type Snapshot struct {
 	Barred string
 }
 
-// Event is one report of a watch: a new snapshot, which does not exist after a deletion,
-// or a bookmark.
+// Event is one report of a watch: a new snapshot, or a bookmark. After a deletion the snapshot
+// does not exist, and its Number is that of the deletion, which is larger than any before.
 type Event struct {
 	Snapshot Snapshot
-	// Bookmark reports that nothing happened up to Snapshot.Version.Number. No
-	// other field is set.
+	// Bookmark reports that nothing happened up to Snapshot.Version.Number. No other field
+	// is set but Gapless, which means the same as in any event. A Lock need not send
+	// bookmarks.
 	Bookmark bool
 	// Gapless reports that the watch has sent every change between the version it
 	// started from and this one. A candidate that recreates a deleted record needs
