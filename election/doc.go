@@ -143,7 +143,7 @@ package election
 //	renewing.go   leadership.nextRequest    when the next is due, and when a read overtakes (hedges) a slow request
 //	landed.go     run.askWhen               when a read is to date a write that lands late
 //	requester.go  requester.waitAgain       whether a write that has not landed is repeated
-//	claim.go      following.perform             acquisitions and reads of a follower
+//	claim.go      following.perform         acquisitions and reads of a follower
 //	claim.go      following.overtake        a follower's read overtakes a slow request
 //	strays.go     run.settle                what of them may land after the term, so that nothing is released
 //
