@@ -455,6 +455,26 @@ func TestL8AReleaseCountsIfItsNoteDoes(t *testing.T) {
 	})
 }
 
+// TestL8AfterANoteThatFailedNoneIsTriedForAWhile: each lock is released by a write of its own instead.
+func TestL8AfterANoteThatFailedNoneIsTriedForAWhile(t *testing.T) {
+	led(t, 1, func(w *world, a *process) {
+		heart, kept := a.common.heart, w.lease("lock-0")
+		to, _ := attachmentOf(kept)
+		one := &leaving{noted: noted{"lock-9", record.Number(kept.ResourceVersion), time.Now()}, attachment: to, term: kept, landed: make(chan landed, 1)}
+		a.heartLink.cut(true)
+		heart.noteTogether([]*leaving{one})
+		a.heal()
+		elapse(2 * w.Timing.RenewInterval)
+		if _, _, err := heart.writeNote(w.Context(), nil); !errors.Is(err, errNotNoted) {
+			t.Errorf("soon after it another note is written: %v", err)
+		}
+		elapse(w.Timing.RenewDeadline)
+		if _, _, err := heart.writeNote(w.Context(), nil); err != nil {
+			t.Errorf("later it is not: %v", err)
+		}
+	})
+}
+
 func TestL8ANoteIsNoMatterForHeartbeatsThatHaveTrouble(t *testing.T) {
 	led(t, 1, func(w *world, a *process) {
 		heart := a.common.heart
