@@ -72,7 +72,7 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 	}
 	bindingsAreOf(t, all, "billing-v2", "invoices")
 	before := manifests.Kustomize(t, filepath.Join(config, "operator", "mode-auto"))
-	if want := len(before) + 7; len(all) != want { // a Role and a binding of each of three bases, and a Service
+	if want := len(before) + 5; len(all) != want { // a Role and a binding of each of two bases, and a Service
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
 	d := one[appsv1.Deployment](t, all, "Deployment")
