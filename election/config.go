@@ -133,6 +133,14 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("%w: Lock is nil: give it one, such as locks/lease has", ErrConfig))
 	case c.Lock.Describe().Name == "":
 		errs = append(errs, fmt.Errorf("%w: the lock has no name", ErrConfig))
+	default:
+		can := c.Lock.Capabilities()
+		if _, is := c.Lock.(locks.Guardian); is && can.Guardian == nil {
+			errs = append(errs, fmt.Errorf("%w: the lock has the methods of a Guardian, and its Capabilities name none: return it there", ErrConfig))
+		}
+		if _, is := c.Lock.(locks.Renewer); is && can.Renewer == nil {
+			errs = append(errs, fmt.Errorf("%w: the lock has the method of a Renewer, and its Capabilities name none: return it there", ErrConfig))
+		}
 	}
 	switch n := len(c.Candidate.Identity); {
 	case n == 0:

@@ -81,6 +81,7 @@ package election
 //	deathprobe.go    run.probeDeath            Config.ProveDead for one holder; until it returns; another holder or the end of the candidacy cancels its context, and Run waits a while
 //	watcher.go       watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context, and Run waits a while
 //	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
+//	requester.go     requester.turn            waits for the turn of a write that a Renewer may replace; until it comes, or the end of the request
 //	strays.go        run.await                 waits for one kind of these at the end of Run; until they have returned, and Run waits a while
 //	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
 //	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while

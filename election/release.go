@@ -14,7 +14,7 @@ import (
 
 // giveUp releases the lock after the work has returned, unless the work took too long or
 // somebody else has the lock. A candidate that lost the term but not the lock, and
-// campaigns again, keeps its name on the record, because that lets it come back.
+// campaigns again, keeps its name on the record, because that lets it come back, unless it is barred.
 func (l *leadership) giveUp(again bool) {
 	writes, settled := l.settle()
 	for _, a := range writes {
@@ -23,7 +23,7 @@ func (l *leadership) giveUp(again bool) {
 	if l.overrun || !settled || !l.observer.Holds() {
 		return
 	}
-	if again && l.inSilence() {
+	if again && l.inSilence() && l.observer.Newest().Barred == "" {
 		l.keptTerm = l
 		return
 	}

@@ -243,6 +243,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 		l.renewAt = now
 		return
 	}
+	l.stopIfWithdrawn() // the answer may be the first to show that the record is barred
 	l.mend()
 }
 

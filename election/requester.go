@@ -118,10 +118,14 @@ func (f *flight) held() bool {
 }
 
 // overdueAt is when the request has gone for so long without an answer, and without a read that
-// showed that it had not landed. A request that is held back is not overdue, but it may be soon.
+// showed that it had not landed. A request that is held back is not overdue, but it may be soon. A
+// creation is: others may create the record, lead, and lose it meanwhile, and a read may show that.
 func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
 	at, known := f.departed()
-	if !known {
+	switch {
+	case !known && f.writes() && !f.base.Exists():
+		at = f.sent
+	case !known:
 		return now.Add(patience)
 	}
 	return rules.Latest(at.awake, f.asked).Add(patience)
@@ -213,41 +217,75 @@ func (c *requester) send(ctx context.Context, r request) {
 func (c *requester) write(ctx context.Context, a *answer) {
 	if c.queue != nil {
 		leave, err := c.turn(ctx, a)
-		if err != nil && a.beat == beatLater && ctx.Err() == nil && c.renewed(ctx, a) {
+		if err != nil {
+			a.err = err
 			return
 		}
-		if a.err = err; err != nil {
+		if leave == nil {
 			return
 		}
 		defer leave()
 	}
 	if a.flight.held() {
 		now := c.clock.now()
+		if now.sinceAtMost(a.sent) >= a.limit { // the machine was suspended meanwhile: the term may have ended (S2)
+			a.err = fmt.Errorf("the turn of the write came too late: %w", context.DeadlineExceeded)
+			return
+		}
 		a.flight.left.Store(&now)
 	}
 	a.snapshot, a.err = c.lock.Write(ctx, a.base, a.record)
 }
 
-// turn waits for the turn of a write.
+// turn waits for the turn of a write. If a beat may replace the write, and the turn does not come
+// soon, it has the Renewer renew the record. leave is nil if that has happened. Otherwise the write
+// keeps its place in the queue.
 func (c *requester) turn(ctx context.Context, a *answer) (leave func(), err error) {
-	if a.beat == beatLater {
-		limited, cancel := context.WithTimeout(ctx, c.soon)
-		defer cancel()
-		ctx = limited
+	if a.beat != beatLater {
+		return c.queue(ctx)
 	}
-	return c.queue(ctx)
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	came := make(chan struct{})
+	c.wait.Go(func() {
+		defer close(came)
+		leave, err = c.queue(ctx)
+	})
+	soon := time.NewTimer(c.soon)
+	defer soon.Stop()
+	select {
+	case <-came:
+		return leave, err
+	case <-soon.C:
+	}
+	renewed := c.renewed(ctx, a)
+	if renewed {
+		giveUp()
+	}
+	<-came
+	if renewed && err == nil {
+		leave()
+	}
+	if renewed {
+		return nil, nil
+	}
+	return leave, err
 }
 
 // renewed has the Renewer renew the record, and reports false if only a write can. What renewed it
-// left later than the moment before. A suspension of the machine since then may have come
-// afterwards, so it counts.
+// left after the request was sent, or else after the moment before. A suspension of the machine
+// since then may have come afterwards, so it counts.
 func (c *requester) renewed(ctx context.Context, a *answer) bool {
 	sent, s, err := c.renewer.Renew(ctx, a.base)
 	if errors.Is(err, locks.ErrNotKept) {
 		return false
 	}
 	if a.snapshot, a.err = s, err; err == nil {
-		a.flight.left.Store(&moment{awake: sent, asleep: a.before.asleep})
+		from := a.before
+		if !sent.Before(a.sent.awake) {
+			from = a.sent
+		}
+		a.flight.left.Store(&moment{awake: sent, asleep: from.asleep})
 	}
 	return true
 }

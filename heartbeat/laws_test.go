@@ -364,7 +364,9 @@ func TestWhoKnowsNothingOfHeartbeatsNeverLeadsBeside(t *testing.T) {
 	led(t, 1, func(w *world, a *process) {
 		client := apitest.Wire(w.T, w.Server, coordinationv1.SchemeGroupVersion)
 		lock, err := lease.New(lease.Config{Client: client, Namespace: "ns", Name: "lock-0", Observe: func(s locks.Snapshot) locks.Snapshot {
-			s.Barred = "" // as client-go from 0.27 on, it goes by the Lease's duration alone
+			if lease, is := s.Version.Opaque.(*coordinationv1.Lease); is { // as client-go from 0.27 on, it goes by the Lease alone
+				s.Barred, s.Record = "", record.Read(lease)
+			}
 			return s
 		}})
 		if err != nil {

@@ -111,7 +111,7 @@ func (l *lock) composed(lock leasewatch.State, get func(name string) leasewatch.
 			return locks.Snapshot{}, a.name
 		}
 	}
-	s = compose(lock.Lease, heart).Snapshot
+	s = l.compose(lock.Lease, heart).Snapshot
 	l.long.See(l.logger, l.Describe(), s.Record)
 	return s, ""
 }
@@ -128,7 +128,7 @@ func (l *lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, l.object.Name().Explain(apierror.Update, fmt.Errorf("the version to replace (%T) was not read from this Lease", base.Opaque))
 	}
 	defer l.heart.writing(l.name)()
-	if err := l.mayWrite(ctx); err != nil {
+	if err := l.mayWrite(ctx, r); err != nil {
 		return locks.Snapshot{}, err
 	}
 	if was != nil && l.taken(was) {
@@ -147,9 +147,19 @@ func (l *lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return l.write(ctx, was, r)
 }
 
-// mayWrite returns why the lock may not be written.
-func (l *lock) mayWrite(ctx context.Context) error {
-	if l.allow == nil || l.allowed.Load() {
+// compose is [compose]. After a phase in which a legacy lock counts, the next acquisition looks for
+// that again, because the Lease that says so may be deleted.
+func (l *lock) compose(lease *coordinationv1.Lease, heart leasewatch.State) composed {
+	c := compose(lease, heart)
+	if c.Barred != "" {
+		l.allowed.Store(false)
+	}
+	return c
+}
+
+// mayWrite returns why the lock may not be taken, if r takes it.
+func (l *lock) mayWrite(ctx context.Context, r locks.Record) error {
+	if acquires := r.Holder != "" && r.Details.Token == 0; !acquires || l.allow == nil || l.allowed.Load() {
 		return nil
 	}
 	err := l.allow(ctx, l.name)

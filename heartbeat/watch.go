@@ -47,7 +47,7 @@ func (f *feed) pass(ctx context.Context, each func(locks.Event), events chan<- l
 
 // follow returns a feed of the lock that begins after a version.
 func (l *lock) follow(from locks.Version) *feed {
-	f := newFeed(l.view, l.name, from, compose)
+	f := newFeed(l.view, l.name, from, l.compose)
 	if was := stateOf(from); was != nil {
 		f.lock = leasewatch.State{Lease: was.lease, Number: was.number()}
 		f.known = f.lock.Number

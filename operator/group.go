@@ -245,8 +245,11 @@ func (l *leases) New(name string) (locks.Lock, error) {
 	c.Annotate = record.Shared(l.Name, name)
 	c.Capabilities.CloseConnections = nil // the others are on them too
 	c.Capabilities.Group = l.Name
+	g := &groupLock{place: l.Place, name: name}
+	c.Observe = g.observe
 	lock, err := lease.New(c)
-	return &groupLock{Lock: lock, place: l.Place, name: name}, err
+	g.Lock = lock
+	return g, err
 }
 
 // Enter waits for a place. A write that has no answer within an AttemptTimeout leaves its place to
@@ -276,18 +279,27 @@ type groupLock struct {
 	*lease.Lock
 	place   extension.Place
 	name    string
-	allowed atomic.Bool // no legacy lock counts
+	allowed atomic.Bool // no legacy lock counts, as far as is known
 }
 
 // Write writes the Lease, but refuses to take it where a legacy lock counts too (M12).
 func (l *groupLock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if !l.allowed.Load() {
+	if acquires := r.Holder != "" && r.Details.Token == 0; acquires && !l.allowed.Load() {
 		if err := l.place.Allow(ctx, l.name); err != nil {
 			return locks.Snapshot{}, err
 		}
 		l.allowed.Store(true)
 	}
 	return l.Lock.Write(ctx, base, r)
+}
+
+// observe has the next write look for a legacy lock again after a phase in which one counts. The
+// Lease that says so may be deleted.
+func (l *groupLock) observe(s locks.Snapshot) locks.Snapshot {
+	if s.Barred != "" {
+		l.allowed.Store(false)
+	}
+	return s
 }
 
 // Watch follows the Lease in the view of all Leases. It sends no request.

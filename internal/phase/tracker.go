@@ -1,8 +1,6 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package phase follows the phase of a migration that a Lease carries, and keeps candidates out
-// that may not campaign in it.
 package phase
 
 import (

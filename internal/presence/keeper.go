@@ -255,7 +255,7 @@ func (k *Keeper) mayRemake(ctx context.Context) bool {
 	return true
 }
 
-// ensure creates or updates the  It returns how long to wait before doing so
+// ensure creates or updates the presence. It returns how long to wait before doing so
 // again without a signal, negative for never, or ErrPodGone.
 func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
 	k.mu.Lock()
@@ -303,7 +303,7 @@ func (k *Keeper) presence() Object {
 const notPermitted = 10 * time.Minute
 
 // retryAfter is how long after an error to try again. It is short for a shield, which
-// depends on the
+// depends on the presence.
 func (k *Keeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.Duration {
 	if errors.Is(err, locks.ErrForbidden) && !k.config.Shielded {
 		return notPermitted

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -54,14 +55,21 @@ func HeartbeatOf(lease *coordinationv1.Lease) string {
 func IsHeartbeat(lease *coordinationv1.Lease) bool { return lease.Labels[LabelRole] == RoleHeartbeat }
 
 // BarredByHeartbeat returns why a candidate without a heartbeat may not campaign for a Lease: the
-// heartbeat of another process keeps it, and the candidate cannot see the renewals. It is empty if
-// none does.
-func BarredByHeartbeat(lease *coordinationv1.Lease) string {
-	name := HeartbeatOf(lease)
-	if name == "" {
-		return ""
+// heartbeat of another process keeps it, and the candidate cannot see the renewals. lasts is how long
+// that process may lead after the last one. why is empty if no heartbeat keeps the Lease, such as
+// after a holder that has none: the annotation counts for the holder that zonelect.dev/holder names,
+// and only if it has all that a heartbeat writes.
+func BarredByHeartbeat(lease *coordinationv1.Lease) (why string, lasts time.Duration) {
+	r := Read(lease)
+	parts := strings.Split(lease.Annotations[AnnotationHeartbeat], " ")
+	if len(parts) != 4 || HeartbeatOf(lease) == "" || r.Holder == "" || r.Details.Holder != r.Holder {
+		return "", 0
 	}
-	return fmt.Sprintf("the heartbeat %.253q keeps the Lease, and this candidate has none: run all candidates of a lock with heartbeats, or all without", name)
+	seconds, err := strconv.ParseInt(parts[3], 10, 32)
+	if err != nil || seconds <= 0 || parts[1] == "" || parts[2] == "" {
+		return "", 0
+	}
+	return fmt.Sprintf("the heartbeat %.253q keeps the Lease, and this candidate has none: run all candidates of a lock with heartbeats, or all without; if no process with that heartbeat will come back, empty holderIdentity", parts[0]), time.Duration(seconds) * time.Second
 }
 
 // Gone returns the snapshot of a record that was deleted at the given

@@ -6,6 +6,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -77,7 +78,10 @@ func (l *Lock) Capabilities() locks.Capabilities { return l.config.Capabilities 
 // a migration.
 func (l *Lock) Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
-	if s.Barred = record.BarredByHeartbeat(lease); s.Barred == "" {
+	var lasts time.Duration
+	if s.Barred, lasts = record.BarredByHeartbeat(lease); s.Barred != "" {
+		s.Record.LeaseDuration = lasts // the Lease says a year
+	} else {
 		l.long.See(l.config.Logger, l.Describe(), s.Record)
 		s.Barred = record.StageOf(s.Version).Bars(record.LegacyOf(s.Version))
 	}

@@ -40,6 +40,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err != nil {
 		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
 	}
+	delete(lease.Annotations, record.AnnotationHeartbeat) // it was another holder's
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
 	}

@@ -47,6 +47,7 @@ func (s *twinState) snapshot(number uint64) locks.Snapshot {
 		},
 		Record:  record,
 		Partial: partial || s.governing.Partial,
+		Barred:  s.governing.Barred,
 	}
 }
 

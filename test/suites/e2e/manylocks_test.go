@@ -183,8 +183,9 @@ func (m *many) idles(watchesBefore int) {
 // mostConnections is how many connections one process may keep, however many its locks are.
 const mostConnections = 10
 
-// mostGoroutines is how many goroutines a lock may have, with those of the program's work.
-const mostGoroutines = 5
+// mostGoroutines is how many goroutines a lock may have, with those of the program's work and the
+// renewal that waits for a heartbeat.
+const mostGoroutines = 6
 
 // uses holds what one process may use.
 func (m *many) uses(s *trial.Seat) {

@@ -644,7 +644,7 @@ func leadsByAnAnnotation(o *tenant) []step {
 func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 	all := kustomizations(t)
 	for _, row := range []struct{ dirs, configs []string }{
-		{[]string{"locks/lease", "locks/multilock", "heartbeat"}, []string{"lease", "heartbeat"}},
+		{[]string{"locks/lease", "locks/multilock", "internal/phase", "heartbeat"}, []string{"lease", "heartbeat"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
 		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
 		{[]string{"internal/proof"}, []string{"proof"}},

@@ -1119,25 +1119,58 @@ func with(`,
 		"election/guardian.go", `if !l.permission.Granted || l.observer.Newest().Barred != "" {`, `if !l.permission.Granted {`,
 		"election/TestALeaderStopsInGoodOrderWhenItsRecordIsBarred"},
 	{"barred", "a candidate without a heartbeat campaigns for a Lease that one keeps",
-		"locks/lease/lock.go", `s.Barred = record.BarredByHeartbeat(lease); s.Barred == ""`, `s.Barred = ""; s.Barred == ""`,
+		"locks/lease/lock.go", `s.Barred, lasts = record.BarredByHeartbeat(lease); s.Barred != ""`, `_, lasts = record.BarredByHeartbeat(lease); s.Barred != ""`,
 		"locks/lease/TestALeaseThatAHeartbeatKeepsIsBarred"},
+	{"S11", "the annotation of a heartbeat that keeps nothing bars everybody",
+		"internal/record/read.go", `r.Holder == "" || r.Details.Holder != r.Holder {`, `false {`,
+		"locks/lease/TestTheAnnotationOfAHeartbeatThatKeepsNothingBarsNobody"},
+	{"S11", "a leader leaves the annotation of another's heartbeat on its record",
+		"locks/lease/requests.go", `	delete(lease.Annotations, record.AnnotationHeartbeat) // it was another holder's
+`, ``,
+		"locks/lease/TestTheAnnotationOfAHeartbeatThatKeepsNothingBarsNobody"},
+	{"M12", "a twin takes a lock that a heartbeat keeps",
+		"locks/multilock/twin/state.go", `s.governing.Barred,`, `"",`,
+		"locks/multilock/twin/TestATwinIsBarredIfItsLeaseIs"},
+	{"M12", "a group does not look for a legacy lock again after a phase in which one counts",
+		"operator/group.go", `	if s.Barred != "" {`, `	if false {`,
+		"operator/TestM12AGroupLooksForALegacyLockAgainAfterAPhaseInWhichOneCounts"},
+	{"M12", "who is barred keeps a lock that it lost",
+		"election/release.go", `l.inSilence() && l.observer.Newest().Barred == "" {`, `l.inSilence() {`,
+		"locks/multilock/TestWhoIsBarredKeepsNoLockThatItLost"},
+	{"M12", "a leader goes on though the answer to its renewal says that it is barred",
+		"election/renewing.go", `	l.stopIfWithdrawn() // the`, `	// the`,
+		"election/TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred"},
+	{"S2", "short suspensions between beats add up",
+		"election/requester.go", `if !sent.Before(a.sent.awake) {`, `if false {`,
+		"election/TestS2ShortSuspensionsBetweenBeatsDoNotAddUp"},
+	{"S2", "a write that waited for its turn renews a term that a suspension has ended",
+		"election/requester.go", `if now.sinceAtMost(a.sent) >= a.limit {`, `if false {`,
+		"election/TestS2ATermThatASuspensionEndedIsNotRenewedByAWriteThatWaited"},
+	{"liveness", "a note that no beat replaces loses its place in the queue",
+		"election/requester.go", `	renewed := c.renewed(ctx, a)
+	if renewed {
+		giveUp()
+	}`, `	renewed := c.renewed(ctx, a)
+	giveUp()`,
+		"election/TestANoteThatNoBeatReplacesKeepsItsPlaceInTheQueue"},
 	{"S1", "trust in a beat counts from the answer",
-		"election/requester.go", `a.flight.left.Store(&moment{awake: sent, asleep: a.before.asleep})`, `a.flight.left.Store(&moment{awake: sent.Add(time.Since(sent)), asleep: a.before.asleep})`,
+		"election/requester.go", `a.flight.left.Store(&moment{awake: sent, asleep: from.asleep})`, `a.flight.left.Store(&moment{awake: sent.Add(time.Since(sent)), asleep: from.asleep})`,
 		"election/TestS1TrustInABeatCountsFromItsSending"},
 	{"S1", "a suspension since a beat does not count",
-		"election/requester.go", `&moment{awake: sent, asleep: a.before.asleep}`, `&moment{awake: sent, asleep: c.clock.now().asleep}`,
+		"election/requester.go", `&moment{awake: sent, asleep: from.asleep}`, `&moment{awake: sent, asleep: c.clock.now().asleep}`,
 		"election/TestS1ASuspensionSinceABeatCounts"},
 	{"S1", "trust counts from before the turn of a write",
-		"election/requester.go", `		now := c.clock.now()
-		a.flight.left.Store(&now)`, `		a.flight.left.Store(&a.sent)`,
+		"election/requester.go", `a.flight.left.Store(&now)`, `a.flight.left.Store(&a.sent)`,
 		"election/TestS1TrustCountsFromTheTurnOfAWrite"},
 	{"queue", "a write is sent although its turn has not come",
-		"election/requester.go", `if a.err = err; err != nil {
+		"election/requester.go", `		if err != nil {
+			a.err = err
 			return
 		}
-		defer leave()`, `if a.err = err; err == nil {
-			defer leave()
-		}`,
+		if leave == nil {`, `		if err != nil {
+			leave = func() {}
+		}
+		if leave == nil {`,
 		"election/TestAWriteWhoseTurnDoesNotComeIsNotSent"},
 
 	{"twin", "the Lease is written before the legacy record",
