@@ -38,6 +38,9 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 		due = rules.Earliest(due, l.askWhen(now))
 	}
 	over := now.Add(left)
+	if shown := newest.asked; !shown.IsZero() { // it has not landed, and may be lost: another must have its chance
+		due = rules.Earliest(due, shown.Add(over.Sub(shown)/2))
+	}
 	if over.Sub(due) <= max(l.requester.readTook, l.config.Timing.AttemptTimeout/8) {
 		return over
 	}
