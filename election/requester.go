@@ -258,18 +258,15 @@ func (c *requester) turn(ctx context.Context, a *answer) (leave func(), err erro
 		return leave, err
 	case <-soon.C:
 	}
-	renewed := c.renewed(ctx, a)
-	if renewed {
-		giveUp()
+	if !c.renewed(ctx, a) {
+		<-came
+		return leave, err
 	}
-	<-came
-	if renewed && err == nil {
+	giveUp()
+	if <-came; err == nil {
 		leave()
 	}
-	if renewed {
-		return nil, nil
-	}
-	return leave, err
+	return nil, nil
 }
 
 // renewed has the Renewer renew the record, and reports false if only a write can. What renewed it

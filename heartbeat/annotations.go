@@ -58,16 +58,10 @@ func (a attachment) String() string {
 	return fmt.Sprintf("%s %s %s %d", a.name, a.uid, a.epoch, a.lease/time.Second)
 }
 
-// attachmentOf returns what a lock's Lease says of its heartbeat. If it says nothing that can
-// be read, no heartbeat keeps the lock.
+// attachmentOf returns what a lock's Lease says of its heartbeat, see [record.AttachmentOf].
 func attachmentOf(lease *coordinationv1.Lease) (attachment, bool) {
-	parts := strings.Split(lease.Annotations[record.AnnotationHeartbeat], " ")
-	if len(parts) != 4 {
-		return attachment{}, false
-	}
-	seconds, err := strconv.ParseInt(parts[3], 10, 32)
-	a := attachment{name: parts[0], uid: types.UID(parts[1]), epoch: epoch(parts[2]), lease: time.Duration(seconds) * time.Second}
-	return a, err == nil && seconds > 0 && a.name != "" && a.name != lease.Name && a.uid != "" && a.epoch != ""
+	a, attached := record.AttachmentOf(lease)
+	return attachment{name: a.Name, uid: types.UID(a.UID), epoch: epoch(a.Epoch), lease: a.Lasts}, attached
 }
 
 // attach returns a copy of a lock's Lease that a heartbeat keeps.

@@ -54,22 +54,37 @@ func HeartbeatOf(lease *coordinationv1.Lease) string {
 // IsHeartbeat reports whether a Lease is that of a heartbeat, which is no lock.
 func IsHeartbeat(lease *coordinationv1.Lease) bool { return lease.Labels[LabelRole] == RoleHeartbeat }
 
+// Attachment says which heartbeat keeps a lock's Lease.
+type Attachment struct {
+	Name  string // of the heartbeat's Lease
+	UID   string
+	Epoch string
+	Lasts time.Duration // how long others leave the lock alone after a heartbeat
+}
+
+// AttachmentOf returns what a lock's Lease says of its heartbeat. If it says nothing that can be
+// read, no heartbeat keeps the lock.
+func AttachmentOf(lease *coordinationv1.Lease) (Attachment, bool) {
+	parts := strings.Split(lease.Annotations[AnnotationHeartbeat], " ")
+	if len(parts) != 4 {
+		return Attachment{}, false
+	}
+	seconds, err := strconv.ParseInt(parts[3], 10, 32)
+	a := Attachment{parts[0], parts[1], parts[2], time.Duration(seconds) * time.Second}
+	return a, err == nil && seconds > 0 && a.Name != "" && a.Name != lease.Name && a.UID != "" && a.Epoch != ""
+}
+
 // BarredByHeartbeat returns why a candidate without a heartbeat may not campaign for a Lease: the
 // heartbeat of another process keeps it, and the candidate cannot see the renewals. lasts is how long
 // that process may lead after the last one. why is empty if no heartbeat keeps the Lease, such as
-// after a holder that has none: the annotation counts for the holder that zonelect.dev/holder names,
-// and only if it has all that a heartbeat writes.
+// after a holder that has none: the annotation counts for the holder that zonelect.dev/holder names.
 func BarredByHeartbeat(lease *coordinationv1.Lease) (why string, lasts time.Duration) {
 	r := Read(lease)
-	parts := strings.Split(lease.Annotations[AnnotationHeartbeat], " ")
-	if len(parts) != 4 || HeartbeatOf(lease) == "" || r.Holder == "" || r.Details.Holder != r.Holder {
+	a, attached := AttachmentOf(lease)
+	if !attached || r.Holder == "" || r.Details.Holder != r.Holder {
 		return "", 0
 	}
-	seconds, err := strconv.ParseInt(parts[3], 10, 32)
-	if err != nil || seconds <= 0 || parts[1] == "" || parts[2] == "" {
-		return "", 0
-	}
-	return fmt.Sprintf("the heartbeat %.253q keeps the Lease, and this candidate has none: run all candidates of a lock with heartbeats, or all without; if no process with that heartbeat will come back, empty holderIdentity", parts[0]), time.Duration(seconds) * time.Second
+	return fmt.Sprintf("the heartbeat %.253q keeps the Lease, and this candidate has none: run all candidates of a lock with heartbeats, or all without; if no process with that heartbeat will come back, empty holderIdentity", a.Name), a.Lasts
 }
 
 // Gone returns the snapshot of a record that was deleted at the given

@@ -74,8 +74,8 @@ func (l *Lock) Describe() locks.Description {
 // Capabilities returns those of the Config. It does no I/O.
 func (l *Lock) Capabilities() locks.Capabilities { return l.config.Capabilities }
 
-// Snapshot returns the record in lease, which was read elsewhere. It is barred if a heartbeat keeps it, or by the phase of
-// a migration.
+// Snapshot returns the record in lease, which was read elsewhere. It is barred if a heartbeat keeps
+// it, or by the phase of a migration.
 func (l *Lock) Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
 	var lasts time.Duration

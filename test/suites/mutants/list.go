@@ -1122,7 +1122,7 @@ func with(`,
 		"locks/lease/lock.go", `s.Barred, lasts = record.BarredByHeartbeat(lease); s.Barred != ""`, `_, lasts = record.BarredByHeartbeat(lease); s.Barred != ""`,
 		"locks/lease/TestALeaseThatAHeartbeatKeepsIsBarred"},
 	{"S11", "the annotation of a heartbeat that keeps nothing bars everybody",
-		"internal/record/read.go", `r.Holder == "" || r.Details.Holder != r.Holder {`, `false {`,
+		"internal/record/read.go", `!attached || r.Holder == "" || r.Details.Holder != r.Holder {`, `!attached {`,
 		"locks/lease/TestTheAnnotationOfAHeartbeatThatKeepsNothingBarsNobody"},
 	{"S11", "a leader leaves the annotation of another's heartbeat on its record",
 		"locks/lease/requests.go", `	delete(lease.Annotations, record.AnnotationHeartbeat) // it was another holder's
@@ -1147,11 +1147,10 @@ func with(`,
 		"election/requester.go", `if now.sinceAtMost(a.sent) >= a.limit {`, `if false {`,
 		"election/TestS2ATermThatASuspensionEndedIsNotRenewedByAWriteThatWaited"},
 	{"liveness", "a note that no beat replaces loses its place in the queue",
-		"election/requester.go", `	renewed := c.renewed(ctx, a)
-	if renewed {
+		"election/requester.go", `	if !c.renewed(ctx, a) {
+		<-came`, `	if !c.renewed(ctx, a) {
 		giveUp()
-	}`, `	renewed := c.renewed(ctx, a)
-	giveUp()`,
+		<-came`,
 		"election/TestANoteThatNoBeatReplacesKeepsItsPlaceInTheQueue"},
 	{"S1", "trust in a beat counts from the answer",
 		"election/requester.go", `a.flight.left.Store(&moment{awake: sent, asleep: from.asleep})`, `a.flight.left.Store(&moment{awake: sent.Add(time.Since(sent)), asleep: from.asleep})`,
