@@ -451,12 +451,14 @@ type phased struct {
 	now *atomic.Value
 }
 
-func (l phased) Phases() (string, []string) {
-	now, _ := l.now.Load().(string)
-	if now == "" {
-		now = "dual"
-	}
-	return strings.TrimSpace(now), []string{"legacy", "dual"}
+func (l phased) Capabilities() locks.Capabilities {
+	return locks.Capabilities{Phases: func() (string, []string) {
+		now, _ := l.now.Load().(string)
+		if now == "" {
+			now = "dual"
+		}
+		return strings.TrimSpace(now), []string{"legacy", "dual"}
+	}}
 }
 
 func TestThePhaseOfAMigrationIsTold(t *testing.T) {
@@ -565,7 +567,7 @@ func TestAThousandLocksStayWithinTheLimitOfTheSDK(t *testing.T) {
 // many is one of many locks that have the same candidates.
 type many struct{ locks.Lock }
 
-func (many) Crowd() string { return "program" }
+func (many) Capabilities() locks.Capabilities { return locks.Capabilities{Group: "program"} }
 
 // collect returns the attributes of all that was collected, by name.
 func collect(t *testing.T, reader sdkmetric.Reader) map[string][]attribute.Set {
@@ -689,4 +691,6 @@ func (placedPhase) Describe() locks.Description {
 	return locks.Description{Kind: "Lease", Namespace: "team", Name: "lock"}
 }
 
-func (placedPhase) Phases() (string, []string) { return "dual", []string{"dual"} }
+func (placedPhase) Capabilities() locks.Capabilities {
+	return locks.Capabilities{Phases: func() (string, []string) { return "dual", []string{"dual"} }}
+}
