@@ -55,8 +55,8 @@ type leadership struct {
 	wrote   locks.Record // what was sent last
 	mended  bool         // the record was mended at once, without success so far
 	mendAt  time.Time    // the record is not mended at once again before this
-	putBack bool         // somebody emptied the record: the holder's name goes back on it
 	remakes sleep.Again  // of the record, when it was deleted
+	returns sleep.Again  // of the holder's name to it, when it was emptied
 }
 
 // over reports whether a term has ended, and everything that it started too. A guardian that does
@@ -71,13 +71,15 @@ func (l *leadership) working() bool { return l.workDone != nil }
 // begin starts the term that was won, and its work.
 func (r *run) begin(won acquisition) {
 	last, timing := won.won(), r.config.Timing
+	again := sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval}
 	l := &leadership{
 		run:     r,
 		sent:    last.departed,
 		wrote:   last.record,
 		renewAt: rules.Latest(last.departed.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
 		retries: retries(spacing(timing), timing.RenewInterval),
-		remakes: sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval},
+		remakes: again,
+		returns: again,
 		term: Term{
 			Lock:     r.config.Lock.Describe(),
 			Holder:   r.config.Candidate.Identity,
@@ -187,7 +189,6 @@ func (l *leadership) inspect() {
 	case !now.Version.Exists():
 		l.renewAt = rules.Latest(time.Now(), l.remakes.Due())
 	case holder == "":
-		l.putBack = true
 		l.lose(&LostError{Reason: "the record was emptied by somebody else", silence: true})
 	case holder != l.term.Holder:
 		l.lose(&LostError{Reason: "somebody else took it", Holder: holder})

@@ -4,10 +4,12 @@
 package election
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -25,8 +27,7 @@ func (s lost) proceed() time.Time {
 func (s lost) due(now time.Time) time.Time {
 	until := s.awaitStop(now)
 	s.keepWatching(now)
-	s.returnName()
-	return s.watcher.earlier(until)
+	return s.watcher.earlier(rules.Earliest(until, s.returnName(now)))
 }
 
 // handle answers an event. News of the lock changes nothing about the term.
@@ -34,12 +35,15 @@ func (s lost) handle(e event) {
 	switch e := e.(type) {
 	case answer:
 		switch {
-		case e.op != opRenew:
+		case e.op != opRenew, errors.Is(e.err, context.Canceled): // the loss has canceled it
+			return
+		case e.conflict(): // somebody may have emptied the record once more
+			s.denied = &e.base
+			return
 		case e.err == nil:
 			s.observe(e.snapshot, time.Now())
-		case e.conflict():
-			s.putBack, s.denied = true, &e.base // somebody may have emptied the record once more
 		}
+		s.returns.Made(time.Now())
 	case locks.Event:
 		s.observeEvent(e, time.Now())
 	default:
@@ -80,15 +84,18 @@ func (l *leadership) inSilence() bool {
 
 // returnName puts the holder's name back on a record that somebody emptied, while the work
 // still stops, because client-go takes an empty record at once. The term is over
-// nevertheless, and is no longer trusted.
-func (l *leadership) returnName() {
-	newest := l.observer.Newest()
-	if !l.putBack || !newest.Version.Exists() || newest.Record.Holder != "" || !l.observer.MayReclaim() {
-		return // perhaps not yet: the watch may still show that nobody else had the lock
+// nevertheless, and is no longer trusted. It returns when to look again.
+func (l *leadership) returnName(now time.Time) time.Time {
+	newest, later := l.observer.Newest(), now.Add(time.Hour)
+	if !newest.Version.Exists() || newest.Record.Holder != "" || !l.observer.MayReclaim() {
+		return later // perhaps not yet: the watch may still show that nobody else had the lock
 	}
 	if l.isStillNewest(l.denied) || l.overrun || l.requester.writing() || !l.requester.room() {
-		return
+		return later
 	}
-	l.putBack = false
+	if due := l.returns.Due(); now.Before(due) { // somebody empties it again and again
+		return due
+	}
 	l.renew(newest.Record, l.config.Timing.AttemptTimeout)
+	return later
 }

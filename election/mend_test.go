@@ -6,6 +6,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -227,6 +228,42 @@ func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
 // replaced is a record without everything that an object without a spec and annotations lacks.
 func replaced(r *locks.Record) { *r = locks.Record{} }
 
+// after is a lock that is written only between the steps of a hand.
+type after struct {
+	locks.Lock
+	steps *sync.Mutex
+}
+
+func (l after) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	l.steps.Lock()
+	defer l.steps.Unlock()
+	return l.Lock.Write(ctx, base, r)
+}
+
+// TestS3AHandThatEmptiesTheRecordAgainFindsTheNameBackAgain: for as long as the work stops, client-go
+// would take an empty record. The leader answers each hand, and one that never rests only now and then.
+func TestS3AHandThatEmptiesTheRecordAgainFindsTheNameBackAgain(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.SetStopTime(3 * time.Second)
+		a.Leads()
+		time.Sleep(interval / 2)
+		before := a.link.Calls("write")
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(7700 * time.Microsecond) { // no two writes meet
+			s.write(replaced)
+			synctest.Wait()
+		}
+		time.Sleep(interval / 2)
+		synctest.Wait()
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("while the work stops the record is %+v", r)
+		}
+		if n := a.link.Calls("write") - before; n < 3 || n > 10 { // the hand emptied it 260 times
+			t.Errorf("the name was put back %d times", n)
+		}
+	})
+}
+
 // TestS3AHandThatLeavesNothingOfTheRecordFindsTheNameBack: the holder knows its own term, whatever
 // is left of it on the record.
 func TestS3AHandThatLeavesNothingOfTheRecordFindsTheNameBack(t *testing.T) {
@@ -247,12 +284,15 @@ func TestS3AHandThatLeavesNothingOfTheRecordFindsTheNameBack(t *testing.T) {
 		for _, stops := range []time.Duration{0, 3 * time.Second} {
 			t.Run(name+", the work stops after "+stops.String(), func(t *testing.T) {
 				scenario(t, func(s *stage) {
-					a := s.start("a")
+					var steps sync.Mutex
+					a := s.start("a", func(c *election.Config) { c.Lock = after{c.Lock, &steps} })
 					a.SetStopTime(stops)
 					first, _ := a.Leads()
 					b := s.start("b")
 					time.Sleep(interval + interval/2)
+					steps.Lock()
 					hand(s)
+					steps.Unlock()
 					took, _ := a.Loses()
 					s.want("the work is told to stop", took, 0)
 					synctest.Wait()

@@ -155,9 +155,13 @@ var mutants = []mutant{
 		"election/TestGarbageInTheRecordNeverMakesTwoLeaders"},
 	{"S3", "a holder goes on under a record that somebody emptied",
 		"election/leadership.go", `case holder == "":
-		l.putBack = true
 		l.lose(&LostError{Reason: "the record was emptied by somebody else", silence: true})`, `case holder == "":`,
 		"election/TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack"},
+	{"S3", "a name that was put back once is not put back again",
+		"election/lost.go", `now.Before(due) { // somebody empties it again and again
+		return due`, `!due.IsZero() {
+		return later`,
+		"election/TestS3AHandThatEmptiesTheRecordAgainFindsTheNameBackAgain"},
 	{"S3", "what a restored backup says does not start the wait anew",
 		"election/internal/rules/observer.go", `o.exists && !o.startOver && !unseen && o.uid == s.Version.UID && o.renewal.SameRenewal`, `o.exists && !unseen && o.uid == s.Version.UID && o.renewal.SameRenewal`,
 		"election/TestAHistoryThatWentBackStartsTheWaitAnew"},
@@ -214,8 +218,9 @@ var mutants = []mutant{
 		"election/internal/rules/observer.go", ` && r.Transitions == o.term.transitions`, ``,
 		"election/TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince"},
 	{"S3", "an emptied record stays empty while the work stops",
-		"election/lost.go", `	s.returnName()
-`, ``,
+		"election/lost.go", `newest.Record.Holder != "" || !l.observer.MayReclaim() {
+		return later`, `newest.Record.Holder != "" || !l.observer.MayReclaim() || true {
+		return later`,
 		"election/TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops"},
 	{"S3", "what a hand changed is mended with the next renewal only",
 		"election/renewing.go", `case !newest.Partial && !l.changed(newest):`, `case !newest.Partial:`,
