@@ -184,7 +184,7 @@ func TestS7AHeartbeatThatIsNewerThanAnAnswerHidesNoWrite(t *testing.T) {
 		elapse(9500 * time.Millisecond) // half a second before a heartbeat
 		number := func() string { return w.lease("heart-a").ResourceVersion }
 		var did atomic.Bool
-		var answered time.Time
+		answered := make(chan time.Time, 1)
 		a.link.intercept(nil, func(r *http.Request) {
 			if r.Method != http.MethodPost || did.Swap(true) {
 				return
@@ -197,15 +197,13 @@ func TestS7AHeartbeatThatIsNewerThanAnAnswerHidesNoWrite(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			time.Sleep(10 * time.Millisecond)
-			answered = time.Now()
+			answered <- time.Now()
 		})
 		a.campaign(1)
-		for answered.IsZero() {
-			elapse(10 * time.Millisecond)
-		}
+		at := <-answered
 		elapse(100 * time.Millisecond)
 		if a.leads() > 0 {
-			t.Errorf("another holds the lock on record, and a still leads %v after the answer to its write", time.Since(answered))
+			t.Errorf("another holds the lock on record, and a still leads %v after the answer to its write", time.Since(at))
 		}
 	})
 }
