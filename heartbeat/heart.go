@@ -319,7 +319,7 @@ func (h *heart) learn(s locks.Snapshot) {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	is := h.epochIn(now)
-	if is != "" && h.seenToEnd(now) {
+	if seen := h.config.view.Get(h.config.lease.Name); is != "" && seen.Number > s.Version.Number && h.isOver(seen.Lease, is) {
 		is = ""
 	}
 	h.goesOn(is, now)
@@ -352,9 +352,16 @@ func (h *heart) observe(s locks.Snapshot) {
 		return
 	}
 	now, _ := s.Version.Opaque.(*coordinationv1.Lease)
-	if h.present != "" && (now == nil || now.UID != h.lease.UID || h.epochIn(now) != h.present) {
+	if h.present != "" && h.isOver(now, h.present) {
 		h.goesOn("", now)
 	}
+}
+
+// isOver reports whether an epoch is over, by the Lease as it is now. One that is gone ends no epoch:
+// others wait a lease from their sight of that (L4), and the elector makes it anew at once. The caller
+// holds mu.
+func (h *heart) isOver(now *coordinationv1.Lease, e epoch) bool {
+	return now != nil && h.epochIn(now) != e
 }
 
 // goesOn notes which epoch goes on, by the Lease as it is now. If that is another one than before,

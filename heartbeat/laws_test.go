@@ -281,13 +281,19 @@ func TestL5TheTermsOfAWithdrawnEpochEndAtOnce(t *testing.T) {
 	})
 }
 
-// TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch at once.
+// TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch at once. A deletion does not end it: the Lease is
+// made anew.
 func TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeats(t)
 		b.land(t, b.send())
 		one := b.renewal()
 		b.observe(locks.Snapshot{Version: locks.Version{Number: uint64(b.number + 1)}}) // the watch shows a deletion
+		if len(one.landed) > 0 || b.present == "" {
+			t.Error("a deletion has ended the epoch")
+		}
+		emptied := record.Write(nil, locks.Record{})
+		b.observe(locks.Snapshot{Version: locks.Version{Number: uint64(b.number + 2), UID: "u", Opaque: emptied}})
 		select {
 		case l := <-one.landed:
 			if !errors.Is(l.err, locks.ErrConflict) || len(b.waiting) != 0 {

@@ -1574,6 +1574,9 @@ func with(`,
 	{"L5", "a process hears of the end of its epoch with the next heartbeat",
 		"heartbeat/heart.go", `func(e locks.Event) { h.observe(e.Snapshot) }`, `func(locks.Event) {}`,
 		"heartbeat/TestL5TheTermsOfAWithdrawnEpochEndAtOnce"},
+	{"L4", "a heartbeat that somebody deletes ends the terms of a process that makes it anew",
+		"heartbeat/heart.go", `return now != nil && h.epochIn(now) != e`, `return h.epochIn(now) != e`,
+		"heartbeat/TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch"},
 	{"L5", "who waits for a heartbeat waits on though its epoch has ended",
 		"heartbeat/heart.go", `		one.landed <- landed{err: fmt.Errorf("%s: %w", h.why, locks.ErrConflict)}
 `, `		_ = one
