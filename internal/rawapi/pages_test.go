@@ -48,10 +48,10 @@ func of(long func(string) bool) rawapi.Query {
 	return rawapi.Query{Resource: apierror.Leases, Namespace: "ns", Long: long}
 }
 
-// TestAListIsBoundedByItsParts: 100 MiB are read though nobody holds them, and of each object that
+// TestAListIsBoundedByItsParts: 35 MB are read though nobody holds them, and of each object that
 // nobody wants no more is kept than which one it is.
 func TestAListIsBoundedByItsParts(t *testing.T) {
-	client, _, _ := leases(t, 70, 1_450_000)
+	client, _, _ := leases(t, 24, 1_450_000)
 	cut, whole, size := 0, 0, 0
 	_, err := rawapi.ListEach(t.Context(), client, of(func(name string) bool { return name == "l00007" }), func() {}, func(e rawapi.Event[*coordinationv1.Lease]) {
 		if size += e.Size; e.Object.Name == "" || e.Object.UID == "" || e.Object.Namespace != "ns" || e.Object.ResourceVersion == "" {
@@ -63,12 +63,12 @@ func TestAListIsBoundedByItsParts(t *testing.T) {
 			t.Errorf("the one that is wanted has %d bytes", len(*e.Object.Spec.HolderIdentity))
 		}
 	})
-	if err != nil || cut != 69 || whole != 1 || size > 70*(64<<10)+1_500_000 {
+	if err != nil || cut != 23 || whole != 1 || size > 24*(64<<10)+1_500_000 {
 		t.Errorf("%d are cut and %d whole, %d bytes, %v", cut, whole, size, err)
 	}
 	all, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
-	if err != nil || len(all.Items) != 70 {
-		t.Errorf("%d of 70 are listed, %v", len(all.Items), err)
+	if err != nil || len(all.Items) != 24 {
+		t.Errorf("%d of 24 are listed, %v", len(all.Items), err)
 	}
 }
 
