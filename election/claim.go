@@ -11,7 +11,6 @@ import (
 
 	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // mostAttempts is how many attempts of a takeover are kept: the first one and the
@@ -62,13 +61,13 @@ func (r *run) free() (freeing, bool) {
 }
 
 // perform sends the request that next decided on.
-func (f *following) perform(do action) {
-	if do != claim {
+func (f *following) perform(do step) {
+	if do != write {
 		if do == overtake {
 			f.overtake()
 		}
-		read := request{op: opRead, since: f.unanswered, asOf: f.observer.Newest().Version, limit: f.config.Timing.RenewDeadline}
-		if f.overtaken > 0 {
+		read := request{op: opRead, since: f.exchange.unanswered, asOf: f.observer.Newest().Version, limit: f.config.Timing.RenewDeadline}
+		if f.exchange.overtaken > 0 {
 			read.limit = dialAndAnswer(f.config.Timing)
 		}
 		if do == readFresh {
@@ -77,41 +76,27 @@ func (f *following) perform(do action) {
 		f.refresh = false
 		// A read that only prepares for the expiry keeps its connection for the takeover.
 		// Any other fresh read means that the watch may be dead, too.
-		f.rewatch = read.fresh() && (!f.askNext().After(time.Now()) || !f.unanswered.IsZero())
+		f.rewatch = read.fresh() && (!f.askNext().After(time.Now()) || !f.exchange.unanswered.IsZero())
 		f.requester.send(f.requests, read)
 		return
 	}
 	if len(f.acquisition.attempts) == 0 {
 		f.acquisition.Freeing, _ = f.observer.Free()
 	}
-	base, now := f.observer.Newest(), f.clock.now()
-	record := rules.Creation(f.observer.LastRecord(), f.config.Candidate, f.config.Timing.LeaseDuration, now.awake)
-	if base.Version.Exists() {
-		record = rules.Acquisition(base.Record, f.config.Candidate, f.config.Timing.LeaseDuration, now.awake)
-	}
-	if f.observer.NeedsProof(base) {
-		record.Details.Waits = pastUnknown
-		record.LeaseDuration = f.observer.LongerLease() // if this candidate does not renew it, others wait as long as it would
-	}
-	record.Details.ProcessID, record.Details.Nonce = f.config.ProcessID(), f.nonce
-	repeats := f.writes.acquiredBy(f.observer.LastRecord())
+	now := f.clock.now()
+	base, record := f.observer.Takeover(f.config.Candidate, now.awake)
+	record.Details.ProcessID = f.config.ProcessID()
+	repeats := f.exchange.acquiredBy(f.observer.LastRecord())
 	record.History = f.observer.HistoryWith(record, f.acquisition.Freeing, repeats, now.awake)
-	write := request{op: opAcquire, base: base.Version, record: record, sent: now, limit: f.config.Timing.RenewDeadline} // a later answer would leave no trust
-	f.sendWrite(&f.writes, write)
-}
-
-// sendWrite sends a write, and notes it among those of its candidacy or term.
-func (r *run) sendWrite(writes *sentWrites, write request) {
-	writes.add(write)
-	r.requester.send(r.requests, write)
+	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline}) // a later answer would leave no trust
 }
 
 // overtake notes that the request under way is slow or lost. A write may have landed, so
 // this candidate writes nothing more before a read has shown whether it did.
 func (f *following) overtake() {
-	slow := f.requester.newest
-	f.overtaken++
-	f.unanswered, f.blind = slow.sent.awake, true
+	slow := f.exchange.newest
+	f.exchange.overtake(time.Now())
+	f.blind = true
 	if slow.fresh() {
 		f.outage.Missed(slow.sent.awake)
 	}
@@ -120,7 +105,6 @@ func (f *following) overtake() {
 		f.watcher.start(f.watching) // while etcd has no leader, no read is answered, but a watch may be
 	}
 	if slow.op == opAcquire {
-		f.unsure, f.unsureAt = true, time.Now()
 		f.claimAt = slow.sent.awake.Add(spacing(f.config.Timing))
 	}
 }
@@ -130,7 +114,7 @@ func (f *following) overtake() {
 func (f *following) mayWatchAnew(now time.Time) bool {
 	t := f.config.Timing
 	return f.watcher.running() && !f.watcher.began.After(f.heard) &&
-		f.roundTrip()*3/2 <= t.AttemptTimeout && now.Sub(f.rewatched) > 10*t.LeaseDuration
+		f.exchange.roundTrip()*3/2 <= t.AttemptTimeout && now.Sub(f.rewatched) > 10*t.LeaseDuration
 }
 
 // answered handles an answer and reports whether it won the lock.
@@ -149,7 +133,7 @@ func (f *following) answered(a answer) bool {
 	f.noteAnswer(a, now)
 	if a.op == opRead {
 		f.answeredRead(a, now)
-		return f.readShows(a) && f.shownToHaveWon(now)
+		return f.shownToHaveWon(a, now)
 	}
 	return f.answeredClaim(a, now)
 }
@@ -158,11 +142,11 @@ func (f *following) answered(a answer) bool {
 // answer if a takeover is under way.
 func (f *following) noteAnswer(a answer, now time.Time) {
 	if !a.failed() {
-		f.unanswered, f.overtaken = time.Time{}, 0
+		f.exchange.unanswered = time.Time{}
 		f.outage.Answered(now)
 	} else {
 		if a.newest {
-			f.unanswered, f.blind = a.sent.awake, true
+			f.exchange.unanswered, f.blind = a.sent.awake, true
 		}
 		if a.fresh() {
 			f.outage.Missed(a.sent.awake)
@@ -178,18 +162,16 @@ func (f *following) noteAnswer(a answer, now time.Time) {
 
 // answeredClaim handles the answer to an acquisition and reports whether it won.
 func (f *following) answeredClaim(a answer, now time.Time) bool {
-	f.reportWrite(a)
+	f.reportAnswer(a)
 	if a.err == nil {
 		f.observe(a.snapshot, now)
-		last := f.observer.LastRecord() // may be of another candidate by now, and deleted since
-		return last.Holder == f.config.Candidate.Identity && (last.Details.Nonce == "" || last.Details.Nonce == f.nonce)
+		return f.observer.IsOfThisProcess(f.observer.LastRecord()) // may be of another candidate by now, and deleted since
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
 	f.readFirst(now)
-	f.denied = nil
+	f.exchange.denied = nil
 	if a.conflict() {
-		f.writes.drop(a.flight)
-		f.denied = &a.base
+		f.exchange.refused(a, now)
 	} else {
 		f.retryAt = now.Add(f.retries.next() + f.currentStagger())
 		f.claimAt = rules.Latest(a.sent.awake.Add(spacing(f.config.Timing)), now.Add(f.refusals.next()))
@@ -197,17 +179,20 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	return false
 }
 
-// shownToHaveWon reports whether a read has shown that an acquisition of this candidacy
-// landed although its answer has not come. That is as good as the answer, see
-// [leadership.confirm].
-func (f *following) shownToHaveWon(now time.Time) bool {
-	w, ok := f.writes.landed(f.observer.Newest())
-	if !ok || !f.observer.Exact() || f.acquisition.Cause == "" || f.clock.now().since(f.trustedFrom(w.landed(f.observer.Newest(), now))) >= f.config.Timing.RenewDeadline {
+// shownToHaveWon reports whether a read has shown that an acquisition of this candidacy landed
+// although its answer has not come.
+func (f *following) shownToHaveWon(read answer, now time.Time) bool {
+	w := f.exchange.shownLanding(read)
+	if w == nil || f.acquisition.Cause == "" {
+		return false
+	}
+	won := w.landed(f.observer.Newest(), now)
+	if f.clock.now().since(f.exchange.trustedFrom(won)) >= f.config.Timing.RenewDeadline {
 		return false
 	}
 	f.report(opWrite, nil)
-	f.requester.stopWaiting()
-	f.acquisition.attempts = append(f.acquisition.attempts, w.landed(f.observer.Newest(), now))
+	f.exchange.stopWaiting()
+	f.acquisition.attempts = append(f.acquisition.attempts, won)
 	return true
 }
 
@@ -222,23 +207,21 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		return
 	}
 	f.report(opRead, nil)
-	f.measure(a)
+	f.exchange.measure(a)
 	f.retries.reset()
 	before := f.observer.Seen()
 	news := f.observeRead(a, f.blind, now)
-	if news || !a.sent.awake.Before(f.unsureAt) {
-		f.unsure = false
-	}
-	if f.landedSince(a) {
+	f.exchange.counts(a, news)
+	if f.exchange.landedSince(a) {
 		f.readFirst(now)
 	}
-	if f.isStillNewest(f.denied) {
+	if f.exchange.isStillNewest() {
 		f.claimAt = now.Add(f.refusals.next())
 	}
 	f.blind = false
 	f.forgetLostWrite()
-	if !f.unsure && !f.requester.busy() {
-		f.requester.waitAgain(a.snapshot, f.impatience(true), now)
+	if !f.exchange.unsure {
+		f.exchange.waitAgain(a.snapshot, now)
 	}
 	if news {
 		f.publishHolder()
@@ -258,19 +241,4 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	if f.rewatch && !f.watcher.heard.After(a.sent.awake) {
 		f.watcher.start(f.watching)
 	}
-}
-
-// landedSince reports whether a watch has shown an acquisition of this candidacy that a read
-// does not show, because the read was answered before. The next read confirms it. Another
-// acquisition would replace it, perhaps while its own answer begins the term.
-func (f *following) landedSince(read answer) bool {
-	_, landed := f.writes.landed(f.observer.Newest())
-	return landed && f.observer.Exact() && !f.readShows(read)
-}
-
-// isStillNewest reports whether, after a write met a conflict, a read has shown the very
-// version that the write was to replace. Nothing explains such a conflict, so the elector
-// does not hurry: the server may refuse all writes.
-func (r *run) isStillNewest(denied *locks.Version) bool {
-	return denied != nil && r.observer.Newest().Version.Number == denied.Number
 }

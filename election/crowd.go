@@ -83,22 +83,3 @@ func (r *run) prepareEarly(start time.Duration) time.Duration {
 	}
 	return r.config.Timing.RenewInterval/2 - r.stagger(start)
 }
-
-// measure notes how long a request took. A request on a fresh connection takes three round
-// trips: TCP, TLS and its own. One that another overtook says how long the API was away, as
-// while etcd elects a leader. The shorter of the last two counts, because a dial may have been
-// lost, and the last one that waited for that election was not overtaken.
-func (r *run) measure(a answer) {
-	took, first := a.end.Sub(a.departed.awake), r.roundTrips[1] == 0
-	if first || a.fresh() { // nothing had a connection before the first
-		took /= 3
-	}
-	switch {
-	case first:
-		r.roundTrips = [2]time.Duration{took, took}
-	case a.newest:
-		r.roundTrips = [2]time.Duration{r.roundTrips[1], took}
-	}
-}
-
-func (r *run) roundTrip() time.Duration { return min(r.roundTrips[0], r.roundTrips[1]) }

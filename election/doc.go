@@ -114,7 +114,7 @@ package election
 //	leadership.go  run.begin                a term that was won
 //	renewing.go    leadership.answered      the answer to a renewal or a read
 //	renewing.go    leadership.renewed       an acknowledged renewal extends the trust
-//	landed.go      run.trustedFrom          from when that trust counts
+//	exchange.go    exchange.trustedFrom     from when that trust counts
 //	leadership.go  leadership.inspect       checks a record that was seen during a term
 //	renewing.go    leadership.mend          writes again what somebody changed
 //
@@ -140,10 +140,10 @@ package election
 // Where requests are sent:
 //
 //	requester.go  requester.send            all requests
-//	renewing.go   leadership.send           renewals, and reads where the state of the record is unclear
-//	renewing.go   leadership.nextRequest    when the next is due, and when a read overtakes (hedges) a slow request
-//	landed.go     run.askWhen               when a read is to date a write that lands late
-//	requester.go  requester.waitAgain       whether a write that has not landed is repeated
+//	renewing.go   leadership.perform        renewals, and reads where the state of the record is unclear
+//	exchange.go   exchange.next             when the next is due, and when a read overtakes (hedges) a slow request
+//	exchange.go   exchange.askWhen          when a read is to date a write that lands late
+//	exchange.go   exchange.waitAgain        whether a write that has not landed is repeated
 //	claim.go      following.perform         acquisitions and reads of a follower
 //	claim.go      following.overtake        a follower's read overtakes a slow request
 //	strays.go     run.settle                what of them may land after the term, so that nothing is released

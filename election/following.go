@@ -21,34 +21,26 @@ const prepareLead = time.Second
 type following struct {
 	*run
 
-	unsure        bool             // a read must show the state of the lock before the next write
-	unsureAt      time.Time        // since when; only a read that was sent then or later counts
-	refresh       bool             // an optional read is wanted
-	refreshAt     time.Time        // no optional read before this
-	retryAt       time.Time        // no read before this
-	claimAt       time.Time        // no write before this: the last may have landed
-	heard         time.Time        // when there was news of the lock, from any source
-	gaps          [2]time.Duration // between the last events of the watch, the newest last
-	asked         time.Time        // when this candidate has last read after a silence; zero if there was news since
-	prepared      bool             // the connection was checked for this expiry
-	unanswered    time.Time        // when the last request was sent, if it got no answer: its connection may be dead
-	overtakeAfter time.Duration    // how long a request may go without an answer before another overtakes it
-	askAt         time.Time        // when a read should show whether a claim has landed
-	overtaken     int              // how many requests were overtaken since the last answer
-	ahead         time.Duration    // how long before an expiry the connection is checked
-	writes        sentWrites
-	rewatched     time.Time // when a watch last began before a read was answered
-	rewatch       bool      // another watch starts after the read that is under way
-	blind         bool      // something may have happened unseen since the last read
-	retries       *pauses   // between reads that fail
-	refusals      *pauses   // between writes that fail or are refused
+	refresh   bool             // an optional read is wanted
+	refreshAt time.Time        // no optional read before this
+	retryAt   time.Time        // no read before this
+	claimAt   time.Time        // no write before this: the last may have landed
+	heard     time.Time        // when there was news of the lock, from any source
+	gaps      [2]time.Duration // between the last events of the watch, the newest last
+	asked     time.Time        // when this candidate has last read after a silence; zero if there was news since
+	prepared  bool             // the connection was checked for this expiry
+	ahead     time.Duration    // how long before an expiry the connection is checked
+	rewatched time.Time        // when a watch last began before a read was answered
+	rewatch   bool             // another watch starts after the read that is under way
+	blind     bool             // something may have happened unseen since the last read
+	retries   *pauses          // between reads that fail
+	refusals  *pauses          // between writes that fail or are refused
 
 	// By how much later or earlier this candidate does what all do at the same moment.
 	delay, early time.Duration
 
-	denied      *locks.Version // what the last write was to replace, if it met a conflict
-	barred      bool           // this candidate may not campaign
-	acquisition acquisition    // the takeover that is under way
+	barred      bool        // this candidate may not campaign
+	acquisition acquisition // the takeover that is under way
 }
 
 // follow begins a candidacy.
@@ -56,13 +48,14 @@ func (r *run) follow() {
 	timing := r.config.Timing
 	f := &following{
 		run:      r,
-		unsure:   true,
 		retries:  r.newPauses(timing.RenewInterval),
 		refusals: r.newPauses(4 * timing.RenewInterval),
 	}
 	if r.observer.MayReclaim() { // it can take the lock back only within a precedence
 		f.retries = r.newPauses(timing.RenewInterval / 4)
 	}
+	r.exchange.begin()
+	r.exchange.unsure = true
 	f.news(time.Now())
 	r.outage = rules.NewOutage(timing.RenewDeadline, timing.Precedence, time.Now())
 	r.board.update(func(s *Status) { s.State = status.StateFollower })
@@ -77,16 +70,15 @@ func (f *following) proceed() time.Time {
 	}
 	f.probeDeath()
 	free, known := f.free()
-	if !f.requester.acquiring() && (!known || free.At.After(now)) {
+	if !f.exchange.acquiring() && (!known || free.At.After(now)) {
 		f.acquisition = acquisition{} // another candidate was faster, or the holder lives
 	}
 	why := f.waitsFor()
 	f.barred = why != "" || !f.permission.Granted || f.unfit()
 	f.publishWaiting(why)
 	f.delay, f.early = f.stagger(free.takeoverDelay), f.prepareEarly(free.takeoverDelay)
-	f.overtakeAfter, f.askAt = f.impatience(f.requester.busy() && f.requester.newest.writes()), f.askWhen(now)
-	f.ahead = max(prepareLead, min(2*f.requester.readTook, f.config.Timing.LeaseDuration/4))
-	do, until := f.next(now, free.At, known, f.requester.newest)
+	f.ahead = max(prepareLead, min(2*f.exchange.readTook, f.config.Timing.LeaseDuration/4))
+	do, until := f.next(now, free.At, known)
 	switch {
 	case do == wait:
 	case f.requester.room():
@@ -96,17 +88,6 @@ func (f *following) proceed() time.Time {
 		until = now.Add(time.Hour)
 	}
 	return f.watcher.earlier(until)
-}
-
-// impatience is how long a request of this candidacy may go without an answer before
-// another overtakes it. A candidate that gets no answers gives each request more time. The
-// former leader does not, so that it is back first after an outage.
-func (f *following) impatience(writes bool) time.Duration {
-	patience, timing := f.patience(writes), f.config.Timing
-	if f.observer.MayReclaim() {
-		return patience
-	}
-	return max(patience, min(patience<<min(f.overtaken, 4), timing.AttemptTimeout+timing.RenewInterval*3/2))
 }
 
 // handle answers an event. The candidacy ends if the guardian returns or Run's context
@@ -194,19 +175,9 @@ func (r *run) publishHolder() {
 // kept after a lost term, unless the lease has run out by now.
 func (f *following) withdraw() {
 	defer f.endDeathProbe()
-	writes, settled := f.settle()
-	won, unknown := false, false
-	if n := len(f.writes); n > 0 && f.unsure { // no read has shown whether the last one landed
-		unknown = time.Since(f.writes[n-1].sent.awake) < f.config.Timing.LeaseDuration
-	}
-	for _, a := range writes {
-		if a.op != opAcquire || a.conflict() {
-			continue
-		}
-		if won, unknown = won || a.err == nil, unknown || a.err != nil; a.err == nil {
-			f.observe(a.snapshot, time.Now())
-		}
-	}
+	settled, open := f.settle(), f.exchange.open
+	won := f.exchange.acquiredBy(f.observer.Newest().Record)
+	unknown := len(open) > 0 && time.Since(open[len(open)-1].sent.awake) < f.config.Timing.LeaseDuration
 	switch kept := f.keptTerm; {
 	case !settled: // a write may still land
 	case won, unknown:

@@ -42,15 +42,9 @@ type leadership struct {
 	refused          *string           // to be written to the record; nil keeps what is there
 	released         bool              // the lock was given up
 
-	sent       moment         // of the last renewal that extended the trust
-	renewAt    time.Time      // when to send the next
-	unsure     bool           // a read must show the state of the lock before the next write
-	unsureAt   time.Time      // since when; only a read that was sent then or later counts, or the newest
-	denied     *locks.Version // what the last renewal was to replace, if it met a conflict
-	denials    int            // conflicts since a renewal landed
-	unanswered time.Time      // when the last request was sent, if it got no answer
-	writes     sentWrites
-	retries    *backoff.ExponentialBackOff // of renewals whose answers were lost
+	sent    moment                      // of the last renewal that extended the trust
+	renewAt time.Time                   // when to send the next
+	retries *backoff.ExponentialBackOff // of renewals whose answers were lost
 
 	wrote   locks.Record // what was sent last
 	mended  bool         // the record was mended at once, without success so far
@@ -90,11 +84,10 @@ func (r *run) begin(won acquisition) {
 			Previous: won.Holder,
 		},
 	}
-	r.requester.supersede(r.observer.Newest())
-	r.requester.stopWaitingForRead() // it can tell no more
-	r.requester.renewals()
+	r.exchange.supersede()
+	r.exchange.begin()
 	l.work, l.endWork = context.WithCancelCause(r.requests)
-	l.trust = newTrust(r.clock, r.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
+	l.trust = newTrust(r.clock, r.exchange.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
 	l.trust.meters = r.meters
 	l.term.trust = l.trust
 	l.watchdog = newWorkWatchdog(l.work, r.config, l.term)
@@ -148,7 +141,7 @@ func (l *leadership) keepWatching(now time.Time) {
 // watchIsDeaf reports whether the watch does not report renewals that land, because its
 // connection is dead.
 func (l *leadership) watchIsDeaf() bool {
-	return l.watcher.running() && l.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.requester.writeTook)
+	return l.watcher.running() && l.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.exchange.writeTook)
 }
 
 // handle answers an event as all states of a term do, unless their files say otherwise.
@@ -184,19 +177,16 @@ func (l *leadership) handle(e event) {
 // name back. It recreates a deleted record at once (S4), or after a pause if something deletes it
 // again and again. It mends what somebody changed, and answers a request on the record.
 func (l *leadership) inspect() {
-	now := l.observer.Newest()
-	switch holder := now.Record.Holder; {
-	case !now.Version.Exists():
-		l.renewAt = rules.Latest(time.Now(), l.remakes.Due())
-	case holder == "":
-		l.lose(&LostError{Reason: "the record was emptied by somebody else", silence: true})
-	case holder != l.term.Holder:
-		l.lose(&LostError{Reason: "somebody else took it", Holder: holder})
-	case !l.observer.Holds():
-		l.lose(&LostError{Reason: "another process of this identity took it: " + l.observer.DuplicateIdentity(), Holder: holder})
-	default:
-		l.stopIfWithdrawn()
-		l.mend()
-		l.answerRequest()
+	if why := l.observer.Lost(); why != "" {
+		holder, _ := l.observer.Holder()
+		l.lose(&LostError{Reason: why, Holder: holder, silence: holder == ""})
+		return
 	}
+	if !l.observer.Newest().Version.Exists() {
+		l.renewAt = rules.Latest(time.Now(), l.remakes.Due())
+		return
+	}
+	l.stopIfWithdrawn()
+	l.mend()
+	l.answerRequest()
 }

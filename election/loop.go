@@ -27,11 +27,10 @@ type run struct {
 	log           logr.Logger
 	requests      context.Context // outlives Run's own, for a release in good order
 	observer      *rules.Observer
+	exchange      *exchange
 	requester     *requester
 	watcher       *watcher
-	share         float64          // of this candidate, see rules.Share
-	roundTrips    [2]time.Duration // how long the last reads took
-	shown         shown            // by the last read
+	share         float64 // of this candidate, see rules.Share
 	watching      context.Context
 	unwatch       context.CancelFunc
 	problems      map[operation]error   // by kind
@@ -73,11 +72,12 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Token:        e.Term().Token,
 			Forfeited:    e.forfeited.Load(),
 		}),
-		requester: newRequester(e.config, e.clock, &e.loopWatchdog),
-		share:     rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
-		problems:  map[operation]error{},
-		noShows:   map[string]noShow{},
+		share:    rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
+		problems: map[operation]error{},
+		noShows:  map[string]noShow{},
 	}
+	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
+	r.requester = newRequester(e.config, e.clock, &e.loopWatchdog, r.exchange)
 	r.watcher = &watcher{
 		lock: e.config.Lock, cancel: func() {}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
 		restarted: func(after string) { r.meters.watchRestarted(r.requests, after) },
@@ -212,7 +212,7 @@ func (r *run) observe(s locks.Snapshot, now time.Time) bool {
 
 // observeRead notes the answer to a read, see [rules.Observer.ObserveRead].
 func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
-	r.shown.note(a)
+	r.exchange.shown.note(a)
 	return r.observed(r.observer.ObserveRead(a.snapshot, a.asOf, blind, now))
 }
 

@@ -38,7 +38,7 @@ func (s lost) handle(e event) {
 		case e.op != opRenew, errors.Is(e.err, context.Canceled): // the loss has canceled it
 			return
 		case e.conflict(): // somebody may have emptied the record once more
-			s.denied = &e.base
+			s.exchange.denied = &e.base
 			return
 		case e.err == nil:
 			s.observe(e.snapshot, time.Now())
@@ -90,7 +90,7 @@ func (l *leadership) returnName(now time.Time) time.Time {
 	if !newest.Version.Exists() || newest.Record.Holder != "" || !l.observer.MayReclaim() {
 		return later // perhaps not yet: the watch may still show that nobody else had the lock
 	}
-	if l.isStillNewest(l.denied) || l.overrun || l.requester.writing() || !l.requester.room() {
+	if l.exchange.isStillNewest() || l.overrun || l.exchange.writing() || !l.requester.room() {
 		return later
 	}
 	if due := l.returns.Due(); now.Before(due) { // somebody empties it again and again

@@ -50,7 +50,7 @@ func (r *run) takeover(f rules.Freeing) Takeover {
 		Candidate:    r.config.Candidate,
 		Peers:        r.trusted,
 		Evacuated:    rules.Evacuated(r.observer.LastRecord().Evacuated, time.Now()),
-		RoundTrip:    r.roundTrip(),
+		RoundTrip:    r.exchange.roundTrip(),
 	}
 }
 

@@ -59,9 +59,9 @@ func (r *run) problem() error {
 	return errors.Join(r.problems[opRead], r.problems[opWrite], r.problems[opWatch])
 }
 
-// reportWrite records the result of a write. A conflict is no problem, because candidates
+// reportAnswer records the result of a request. A conflict is no problem, because candidates
 // learn of each other that way.
-func (r *run) reportWrite(a answer) {
+func (r *run) reportAnswer(a answer) {
 	if a.op == opRenew {
 		r.meters.renewed(r.requests, a.end.Sub(a.departed.awake), a.err)
 	}

@@ -16,10 +16,7 @@ import (
 // somebody else has the lock. A candidate that lost the term but not the lock, and
 // campaigns again, keeps its name on the record, because that lets it come back, unless it is barred.
 func (l *leadership) giveUp(again bool) {
-	writes, settled := l.settle()
-	for _, a := range writes {
-		l.observeAnswer(a)
-	}
+	settled := l.settle()
 	if l.overrun || !settled || !l.observer.Holds() {
 		return
 	}
@@ -46,7 +43,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := r.newPauses(timing.RenewInterval)
-	limit, doubt, lost := max(r.patience(false), r.patience(true)), time.Time{}, false
+	limit, doubt, lost := max(r.exchange.patience(false), r.exchange.patience(true)), time.Time{}, false
 	if unsure {
 		doubt = time.Now()
 	}
@@ -88,19 +85,10 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 	return false
 }
 
-// patience is how long a request may take if another try costs nothing.
-func (r *run) patience(writes bool) time.Duration {
-	return r.requester.patience(r.config.Timing, writes)
-}
-
 // observeAnswer handles an answer at the end of a term.
 func (r *run) observeAnswer(a answer) {
 	now := time.Now()
-	if a.op == opRead {
-		r.report(opRead, a.err)
-	} else {
-		r.reportWrite(a)
-	}
+	r.reportAnswer(a)
 	switch {
 	case a.err != nil:
 	case a.op == opRead:

@@ -16,51 +16,28 @@ func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
 	if l.overrun {
 		return until
 	}
-	if due := l.nextRequest(now, left); now.Before(due) {
-		return rules.Earliest(until, due)
+	needs := wants{write: l.renewAt, read: l.renewAt, until: until}
+	do, at := l.exchange.next(now, needs)
+	if do != wait {
+		if !l.requester.room() {
+			return until
+		}
+		l.perform(do, left)
+		_, at = l.exchange.next(now, needs)
 	}
-	if !l.requester.room() {
-		return until
-	}
-	l.send(left)
-	return rules.Earliest(until, l.nextRequest(now, left))
+	return rules.Earliest(until, at)
 }
 
-// nextRequest is when the next request is due: a renewal, or a read that overtakes the
-// request under way. It leaves out a read whose answer would come too late.
-func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
-	if !l.requester.busy() {
-		return l.renewAt
-	}
-	newest := l.requester.newest
-	due := newest.overdueAt(l.patience(newest.writes()), now)
-	if newest.writes() {
-		due = rules.Earliest(due, l.askWhen(now))
-	}
-	over := now.Add(left)
-	if shown := newest.asked; !shown.IsZero() { // it has not landed, and may be lost: another must have its chance
-		due = rules.Earliest(due, shown.Add(over.Sub(shown)/2))
-	}
-	if over.Sub(due) <= max(l.requester.readTook, l.config.Timing.AttemptTimeout/8) {
-		return over
-	}
-	return due
-}
-
-// send sends what keeps the lock: a renewal, or a new record if somebody deleted the old
-// one (S4). If the state of the record is unclear, it sends a read first. The state is
-// unclear while another request has no answer, which may be slow or never come: the read
-// shows, on a live connection, whether that request landed. A write may take all the time
-// that trust leaves. A read may take longer, because ending it would cost a live
-// connection.
-func (l *leadership) send(left time.Duration) {
+// perform sends the request that next decided on. A write keeps the lock: it is a renewal, or a new
+// record if somebody deleted the old one (S4). It may take all the time that trust leaves. A read may
+// take longer, because ending it would cost a live connection.
+func (l *leadership) perform(do step, left time.Duration) {
 	base := l.observer.Newest()
-	if overtaken := l.requester.newest; overtaken != nil {
-		l.unanswered = overtaken.sent.awake
-		l.doubt(time.Now())
+	if do == overtake {
+		l.exchange.overtake(time.Now())
 	}
-	if l.unsure {
-		l.requester.send(l.requests, request{op: opRead, since: l.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
+	if do != write {
+		l.requester.send(l.requests, request{op: opRead, since: l.exchange.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
 		return
 	}
 	before := base.Record
@@ -73,14 +50,6 @@ func (l *leadership) send(left time.Duration) {
 	l.renew(before, left)
 }
 
-// doubt makes a read due before the next write. No write is sent meanwhile, so each read that
-// is sent from the first doubt on comes after all of them.
-func (l *leadership) doubt(now time.Time) {
-	if !l.unsure {
-		l.unsure, l.unsureAt = true, now
-	}
-}
-
 // renew replaces the newest version with this term's next renewal. It keeps everything in
 // before that is not about the holder or its term.
 func (l *leadership) renew(before locks.Record, limit time.Duration) {
@@ -89,7 +58,7 @@ func (l *leadership) renew(before locks.Record, limit time.Duration) {
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
 	lease := l.config.Timing.LeaseDuration
 	if l.unverified {
-		details.Waits, lease = pastUnknown, max(lease, before.LeaseDuration)
+		details.Waits, lease = rules.PastUnknown, max(lease, before.LeaseDuration)
 	}
 	if l.refused != nil {
 		details.Refused = *l.refused
@@ -97,8 +66,8 @@ func (l *leadership) renew(before locks.Record, limit time.Duration) {
 	details.ProcessID, details.Nonce = l.config.ProcessID(), l.nonce
 	now, newest := l.clock.now(), l.observer.Newest()
 	l.wrote = rules.Renewal(before, details, lease, now.awake)
-	l.sendWrite(&l.writes, request{
-		op: opRenew, base: newest.Version, since: l.unanswered, record: l.wrote, sent: now, limit: limit,
+	l.requester.send(l.requests, request{
+		op: opRenew, base: newest.Version, since: l.exchange.unanswered, record: l.wrote, sent: now, limit: limit,
 		beat: l.beatFor(newest.Record), before: l.sent,
 	})
 }
@@ -116,7 +85,7 @@ func (l *leadership) beatFor(is locks.Record) beat {
 		d.Token, d.Trace, d.ContainerID = l.wrote.Details.Token, l.wrote.Details.Trace, l.wrote.Details.ContainerID
 	}
 	switch {
-	case onlyRenews(is, l.wrote), onlyRenews(noted, l.wrote) && l.requester.writeTook > fitsTwice(l.config.Timing):
+	case onlyRenews(is, l.wrote), onlyRenews(noted, l.wrote) && l.exchange.writeTook > fitsTwice(l.config.Timing):
 		return beatFirst
 	case onlyRenews(noted, l.wrote):
 		return beatLater
@@ -135,23 +104,18 @@ func onlyRenews(was, is locks.Record) bool {
 
 // answered handles the answer to a renewal or a read.
 func (l *leadership) answered(a answer) {
-	now := time.Now()
-	switch {
-	case a.op == opRead:
-		l.report(opRead, a.err)
-	case !l.writes.pending(a):
-		return // it is known which write won
-	default:
-		l.reportWrite(a)
+	now, x := time.Now(), l.exchange
+	if a.known {
+		return
 	}
+	l.reportAnswer(a)
 	switch {
 	case a.conflict():
-		l.writes.drop(a.flight)
-		l.denials++
-		l.unsure, l.unsureAt, l.renewAt, l.denied, l.unanswered = true, now, now, &a.base, time.Time{}
+		x.refused(a, now)
+		x.unanswered, l.renewAt = time.Time{}, now
 	case a.err != nil:
 		if a.newest {
-			l.renewAt, l.unanswered = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now), a.sent.awake
+			l.renewAt, x.unanswered = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now), a.sent.awake
 		}
 	case a.op == opRead:
 		l.readLeading(a, now)
@@ -164,50 +128,30 @@ func (l *leadership) answered(a answer) {
 // again. If another read overtook this one, its connection may be dead: the renewal goes over
 // one that lives.
 func (l *leadership) readLeading(a answer, now time.Time) {
+	x := l.exchange
 	if a.newest {
-		l.unanswered = time.Time{}
+		x.unanswered = time.Time{}
 	}
 	news := l.observeRead(a, false, now)
-	if !a.newest && !news && !l.settles(a) {
+	if !x.counts(a, news) {
 		return
 	}
-	l.unsure = false
-	l.requester.stopWaitingForRead()
-	if n := len(l.writes); n > 0 {
-		l.renewAt = rules.Latest(l.renewAt, l.writes[n-1].sent.awake.Add(spacing(l.config.Timing)))
+	if n := len(x.open); n > 0 {
+		l.renewAt = rules.Latest(l.renewAt, x.open[n-1].sent.awake.Add(spacing(l.config.Timing)))
 	}
 	if news || !a.snapshot.Version.Exists() {
 		l.inspect()
 	}
-	if l.isStillNewest(l.denied) || l.denials > 1 { // something causes a conflict each time: do not hurry
+	if x.isStillNewest() || x.denials > 1 { // something causes a conflict each time: do not hurry
 		l.renewAt = rules.Latest(l.renewAt, now.Add(l.config.Timing.RenewInterval/10))
 	}
-	l.denied = nil
-	if l.readShows(a) {
-		l.confirm(now)
+	x.denied = nil
+	if f := x.shownLanding(a); f != nil && !l.isLost() {
+		landed := f.landed(x.observer.Newest(), now)
+		l.reportAnswer(landed)
+		l.renewed(landed, now)
 	}
-	if !l.requester.busy() {
-		l.requester.waitAgain(a.snapshot, l.patience(true), now)
-	}
-}
-
-// settles reports whether a read that another has overtaken is as good as the newest: it was
-// sent after the last write, and after the last conflict. What lands after a read, whichever it
-// is, makes the next write a conflict.
-func (l *leadership) settles(a answer) bool {
-	return l.unsure && !a.sent.awake.Before(l.unsureAt)
-}
-
-// confirm extends the term if a read has shown that one of its writes landed although the
-// answer has not come. That is as good as the answer, unless the record has two parts, one
-// of which may be older. A watch is not as good, because nothing that must be true may
-// depend on it.
-func (l *leadership) confirm(now time.Time) {
-	if w, ok := l.writes.landed(l.observer.Newest()); ok && l.observer.Exact() && !l.isLost() {
-		a := w.landed(l.observer.Newest(), now)
-		l.reportWrite(a)
-		l.renewed(a, now)
-	}
+	x.waitAgain(a.snapshot, now)
 }
 
 // renewed handles an acknowledged renewal. A renewal that came so close to the one before
@@ -215,20 +159,14 @@ func (l *leadership) confirm(now time.Time) {
 func (l *leadership) renewed(a answer, now time.Time) {
 	timing := l.config.Timing
 	l.retries.Reset()
-	l.denials = 0
 	l.observe(a.snapshot, now)
-	l.requester.supersede(l.observer.Newest())
-	l.writes = l.writes.after(a.sent).open(l.observer.Newest())
-	if len(l.writes) == 0 { // no request under way can tell more
-		l.requester.stopWaiting()
-		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
-	}
+	l.exchange.acknowledged(a)
 	if !l.unverified {
 		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock
 	}
 	if a.departed.since(l.sent) >= spacing(timing) {
 		l.sent = a.departed
-		l.trust.extend(l.trustedFrom(a), timing.RenewDeadline)
+		l.trust.extend(l.exchange.trustedFrom(a), timing.RenewDeadline)
 	}
 	if l.refused != nil && a.record.Details.Refused == *l.refused {
 		l.refused = nil
@@ -254,7 +192,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 // not have the one yet conflicts with itself over the other, and asks its webhooks again. The way
 // there and back, which a read takes as well, gives the cache as much time.
 func (r *run) afterWrite() time.Duration {
-	return max(0, r.config.Timing.RenewInterval/50-r.requester.readTook)
+	return max(0, r.config.Timing.RenewInterval/50-r.exchange.readTook)
 }
 
 // mend makes a renewal due if the record is not what was written last. The first time it is
@@ -265,7 +203,7 @@ func (r *run) afterWrite() time.Duration {
 func (l *leadership) mend() {
 	newest, now := l.observer.Newest(), time.Now()
 	switch {
-	case l.requester.busy(), !l.unanswered.IsZero():
+	case l.exchange.busy(), !l.exchange.unanswered.IsZero():
 	case !newest.Partial && !l.changed(newest):
 		l.mended = false
 	case !l.mended:

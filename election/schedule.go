@@ -9,17 +9,6 @@ import (
 	"github.com/zonelect/zonelect/election/internal/rules"
 )
 
-// action is what a campaign does next.
-type action int
-
-const (
-	wait action = iota
-	readOnce
-	readFresh
-	overtake // read on another connection: the request under way is slow, or lost
-	claim
-)
-
 // news notes that the lock changed: all waiting starts again.
 func (f *following) news(now time.Time) {
 	f.heard, f.asked, f.prepared = now, time.Time{}, false
@@ -28,7 +17,10 @@ func (f *following) news(now time.Time) {
 
 // readFirst makes a read due at once. This candidate writes nothing before a read that is
 // sent from now on has shown the state of the lock.
-func (f *following) readFirst(now time.Time) { f.unsure, f.unsureAt, f.retryAt = true, now, now }
+func (f *following) readFirst(now time.Time) {
+	f.exchange.doubt(now)
+	f.retryAt = now
+}
 
 // silence is how long this candidate hears nothing before it reads by itself. It hears less
 // often of a holder whose renewals take long. The shorter of the last two gaps between
@@ -54,36 +46,28 @@ func (f *following) askNext() time.Time {
 
 // next decides what to do now, or until when to wait. free is when the lock may be taken,
 // takeover delay included; known says whether that is known. While this candidate waits for an
-// answer, next decides only whether to claim, to overtake the request or to go on waiting.
-func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (action, time.Time) {
-	later := now.Add(time.Hour)
-	at := func(t time.Time) bool {
-		if t.After(now) && t.Before(later) {
-			later = t
-		}
+// answer, it reads nothing that it could do without.
+func (f *following) next(now, free time.Time, known bool) (step, time.Time) {
+	needs := wants{read: f.retryAt}
+	if known && !f.barred {
+		needs.write = rules.Latest(free, f.claimAt)
+	}
+	do, until := f.exchange.next(now, needs)
+	if do != wait || f.exchange.busy() {
+		return do, until
+	}
+	due := func(at ...time.Time) bool {
+		t := rules.Latest(append(at, f.retryAt)...)
+		until = rules.Earliest(until, t)
 		return !t.After(now)
 	}
-	claiming := waitsFor != nil && waitsFor.op == opAcquire
-	if known && !f.barred && !f.unsure && !claiming && at(rules.Latest(free, f.claimAt)) {
-		return claim, now
-	}
-	if waitsFor != nil {
-		if at(waitsFor.overdueAt(f.overtakeAfter, now)) || claiming && at(f.askAt) {
-			return overtake, now
-		}
-		return wait, later
-	}
-	if f.unsure && at(f.retryAt) || f.refresh && at(rules.Latest(f.refreshAt, f.retryAt)) {
-		return readOnce, now
-	}
-	if !known {
-		return wait, later
-	}
-	if !f.prepared && at(rules.Latest(free.Add(-f.ahead-f.early), f.silentAt(), f.retryAt)) {
+	switch {
+	case f.refresh && due(f.refreshAt):
+		return read, now
+	case !known:
+	case !f.prepared && due(free.Add(-f.ahead-f.early), f.silentAt()),
+		(f.asked.IsZero() || free.After(now)) && due(f.askNext()):
 		return readFresh, now
 	}
-	if (f.asked.IsZero() || free.After(now)) && at(rules.Latest(f.askNext(), f.retryAt)) {
-		return readFresh, now
-	}
-	return wait, later
+	return wait, until
 }

@@ -50,18 +50,22 @@ func (s *strays) mayLand() bool {
 	return slices.ContainsFunc(*s, func(one stray) bool { return one.op != opRead })
 }
 
-// settle ends the requests, see requester.drain. If a write may land later nevertheless, it closes
-// the connections, so that at least no more of it is sent (S12), and nothing is to be released (S6).
-func (r *run) settle() (writes []answer, settled bool) {
-	writes, settled = r.requester.drain(r.patience(true))
+// settle ends the requests, see requester.drain, and observes their answers. If a write may land later
+// nevertheless, it closes the connections, so that at least no more of it is sent (S12), and nothing
+// is to be released (S6).
+func (r *run) settle() bool {
+	writes, settled := r.requester.drain(r.exchange.patience(true))
+	for _, a := range writes {
+		r.observeAnswer(a)
+	}
 	if settled && !r.requester.strays.mayLand() {
-		return writes, true
+		return true
 	}
 	r.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
 	if closeAll := r.config.Lock.Capabilities().CloseConnections; closeAll != nil {
 		closeAll()
 	}
-	return writes, false
+	return false
 }
 
 // foreign is what may hold a request up.
@@ -80,7 +84,7 @@ func (r *run) tellStrays(until time.Time) time.Time {
 	for _, s := range r.requester.strays {
 		earlier(s.op, s.sent)
 	}
-	for _, f := range r.requester.flights {
+	for _, f := range r.exchange.flights {
 		earlier(f.op, f.sent.awake)
 	}
 	patience := dialAndAnswer(r.config.Timing) + r.config.Timing.AttemptTimeout

@@ -10,9 +10,6 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 )
 
-// pastUnknown is what a record says while its holder may not lead yet.
-const pastUnknown = "the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out"
-
 // verifying is the state in which this candidate holds a lock whose record it created where
 // there was none. Somebody else may have had the lock before and may still lead.
 type verifying struct{ *leadership }
@@ -37,7 +34,7 @@ func (l *leadership) verify(now time.Time) time.Time {
 		return now.Add(time.Hour)
 	}
 	if l.observer.Unproven(now) {
-		l.publishWaiting(pastUnknown)
+		l.publishWaiting(rules.PastUnknown)
 		return l.observer.ProvenAt()
 	}
 	l.unverified = false

@@ -255,17 +255,29 @@ func (o *Observer) holds(r locks.Record) bool {
 	return o.wrote(r) || unsigned && TenureOf(r) == o.term
 }
 
-// DuplicateIdentity says how the newest record, of the candidate's identity,
-// differs from what this process wrote.
-func (o *Observer) DuplicateIdentity() string {
-	switch d := o.newest.Record.Details; {
-	case d.Holder != o.self.Identity, d.Nonce == "":
-		return "the record has no nonce, and is of another term"
-	case d.Nonce != o.self.Nonce:
-		return "the record has the nonce " + d.Nonce
+// Lost returns why this candidate does not hold the lock any more, by the newest record; empty if it
+// does, or if there is no record (S7).
+func (o *Observer) Lost() string {
+	switch r := o.newest.Record; {
+	case !o.newest.Version.Exists(), o.Holds():
+		return ""
+	case r.Holder == "":
+		return "the record was emptied by somebody else"
+	case r.Holder != o.self.Identity:
+		return "somebody else took it"
+	case r.Details.Holder != o.self.Identity, r.Details.Nonce == "":
+		return "another process of this identity took it: the record has no nonce, and is of another term"
+	case r.Details.Nonce != o.self.Nonce:
+		return "another process of this identity took it: the record has the nonce " + r.Details.Nonce
 	default:
-		return fmt.Sprintf("the record has the newer token %d", d.Token)
+		return fmt.Sprintf("another process of this identity took it: the record has the newer token %d", r.Details.Token)
 	}
+}
+
+// IsOfThisProcess reports whether a record says that this very process holds the lock, or does not say
+// which process of its identity does.
+func (o *Observer) IsOfThisProcess(r locks.Record) bool {
+	return r.Holder == o.self.Identity && (r.Details.Nonce == "" || r.Details.Nonce == o.self.Nonce)
 }
 
 // MayReclaim reports whether the record is of a term of this candidate that was not given

@@ -47,10 +47,20 @@ func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
 
 func (o *Observer) mayAsk() bool { return (o.exists || o.self.WaitOnAbsent) && !o.watchMaySkip }
 
-// NeedsProof reports whether it is not known who had the lock before a takeover of
-// base.
-func (o *Observer) NeedsProof(base locks.Snapshot) bool {
-	return !base.Version.Exists() && o.mayAsk()
+// PastUnknown is what a record says while its holder may not lead yet.
+const PastUnknown = "the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out"
+
+// Takeover is the record with which this candidate takes the lock, and the version that it replaces. If
+// this candidate does not know who had the lock before, the record says so, and has others wait as
+// long as it waits itself.
+func (o *Observer) Takeover(me locks.Candidate, wall time.Time) (base locks.Version, r locks.Record) {
+	if base = o.newest.Version; base.Exists() {
+		r = Acquisition(o.newest.Record, me, o.self.Lease, wall)
+	} else if r = Creation(o.renewal, me, o.self.Lease, wall); o.mayAsk() {
+		r.Details.Waits, r.LeaseDuration = PastUnknown, o.LongerLease()
+	}
+	r.Details.Nonce = o.self.Nonce
+	return base, r
 }
 
 // Unproven reports whether this candidate created its record where there was none, and

@@ -1,0 +1,525 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// operation is what a request asks of the lock.
+type operation string
+
+const (
+	opRead    operation = "read"
+	opAcquire operation = "acquire"
+	opRenew   operation = "renew"
+	opRelease operation = "release"
+	opWatch   operation = "watch"
+	opWrite   operation = "write" // any of acquire, renew and release
+)
+
+// kind groups operations by what can be wrong with them. All writes are one kind, because
+// if one of them works, the others do.
+func (o operation) kind() operation {
+	if o == opAcquire || o == opRenew || o == opRelease {
+		return opWrite
+	}
+	return o
+}
+
+// request is one call of the lock.
+type request struct {
+	op     operation
+	since  time.Time     // only on a connection that was alive after this; zero if any will do
+	asOf   locks.Version // reads: the newest version when it was sent
+	base   locks.Version // writes: what record replaces
+	record locks.Record
+	sent   moment        // read before the call is made; writes that extend a term: when record was made
+	limit  time.Duration // how long it may take
+	beat   beat          // renewals: whether the lock's Renewer may do it
+	before moment        // beats: a reading from before what renews the record may have left
+}
+
+// beat says whether a Renewer may do a renewal instead of a write.
+type beat int
+
+const (
+	noBeat    beat = iota
+	beatFirst      // the record is written only if nothing else renews it
+	beatLater      // the Renewer does it if the turn of the write does not come soon
+)
+
+// fresh reports whether the request uses a connection that is known to be alive. If no
+// answer comes on that, the API is away.
+func (r request) fresh() bool { return !r.since.IsZero() }
+
+// writes reports whether the request is a write.
+func (r request) writes() bool { return r.op != opRead }
+
+// isSuperseded reports whether a write that replaces a version can no longer land. The version of a
+// record that is kept says nothing about its last write.
+func (r request) isSuperseded(newest locks.Snapshot) bool {
+	return r.base.Exists() && !newest.Kept && r.base.Number < newest.Version.Number
+}
+
+// answer is the outcome of a request.
+type answer struct {
+	request
+	snapshot locks.Snapshot
+	err      error
+	end      time.Time
+
+	departed moment // when it left this process: later than sent if it waited for its turn or for a beat
+	flight   *flight
+	newest   bool // no request was sent after it
+	known    bool // whether the write landed was known before
+}
+
+// conflict reports whether the write did not land because of another write. A read never
+// conflicts, whatever a server says.
+func (a answer) conflict() bool { return a.writes() && errors.Is(a.err, locks.ErrConflict) }
+
+// failed reports whether the request got no answer that says anything about the lock.
+func (a answer) failed() bool { return a.err != nil && !a.conflict() }
+
+// flight is a request that was sent.
+type flight struct {
+	request
+	cancel func()
+	left   atomic.Pointer[moment] // when it left this process; nil while it waits for its turn or for a beat
+
+	gaveUp   bool      // it was canceled to make room for another
+	lost     bool      // it cannot land any more: another write has replaced the version that it was to replace
+	unlanded time.Time // when a read last showed that it had not landed; zero if none did
+}
+
+// departed is when the request left this process. While it waits for that, it is not known.
+func (f *flight) departed() (at moment, known bool) {
+	if left := f.left.Load(); left != nil {
+		return *left, true
+	}
+	return moment{}, false
+}
+
+// held reports whether the request has not left this process yet.
+func (f *flight) held() bool {
+	_, known := f.departed()
+	return !known
+}
+
+// end is when a request is over at the latest.
+func (f *flight) end() time.Time { return f.sent.awake.Add(f.limit) }
+
+// overdueAt is when the request has gone for so long without an answer, and without a read that
+// showed that it had not landed. A request that is held back is not overdue, but it may be soon. A
+// creation is: others may create the record, lead, and lose it meanwhile, and a read may show that.
+func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
+	at, known := f.departed()
+	switch {
+	case !known && f.writes() && !f.base.Exists():
+		at = f.sent
+	case !known:
+		return now.Add(patience)
+	}
+	return rules.Latest(at.awake, f.unlanded).Add(patience)
+}
+
+// mayLand reports whether it is a write that may still land.
+func (f *flight) mayLand() bool { return f.writes() && !f.lost }
+
+// landed is the answer that the lock would have given to a write which was seen to have
+// landed.
+func (f *flight) landed(s locks.Snapshot, now time.Time) answer {
+	return answer{request: f.request, departed: f.sent, snapshot: s, end: now, flight: f}
+}
+
+const (
+	// mostFlights is how many requests may be under way at a time. The oldest is canceled to
+	// make room for another.
+	mostFlights = 4
+	// mostOpen is how many writes are kept of which it is not known whether they landed. The
+	// oldest is worth the least.
+	mostOpen = 8
+)
+
+// exchange is what this candidate and the lock have said to each other: which requests are under
+// way, which writes may have landed, and whether a read must show the state of the lock before the
+// next write. It is pure: it does no I/O, and gets the time as an argument.
+type exchange struct {
+	timing   Timing
+	observer *rules.Observer
+
+	flights []*flight // requests under way, oldest first
+	newest  *flight   // the last request, while the loop waits for its answer
+	// open are the writes of this candidacy or term of which it is not known whether they landed,
+	// oldest first. A read that finds the record of one shows that it landed, which is as good as its
+	// answer. Trust counts from when it was sent in any case (S1).
+	open []*flight
+
+	readTook   time.Duration    // how long a read takes, by the last answers: no longer than a write
+	writeTook  time.Duration    // how long a write takes
+	roundTrips [2]time.Duration // how long the last reads took
+	shown      shown            // by the last read
+
+	unsure     bool           // a read must show the state of the lock before the next write
+	unsureAt   time.Time      // since when; only a read that was sent then or later counts, or the newest
+	overtaken  int            // requests that were overtaken since the last answer
+	unanswered time.Time      // when the last request was sent, if it got no answer: its connection may be dead
+	denied     *locks.Version // what the last write was to replace, if it met a conflict
+	denials    int            // conflicts since a write landed
+}
+
+// busy reports whether the loop waits for the answer to the last request.
+func (x *exchange) busy() bool { return x.newest != nil }
+
+// writing reports whether the outcome of a write is still to come.
+func (x *exchange) writing() bool {
+	return slices.ContainsFunc(x.flights, func(f *flight) bool { return f.writes() })
+}
+
+// acquiring reports whether an acquisition is under way.
+func (x *exchange) acquiring() bool {
+	return slices.ContainsFunc(x.flights, func(f *flight) bool { return f.op == opAcquire })
+}
+
+// crowded returns the request to cancel before another may be sent: a lost one, or else the oldest.
+// It returns nil if there is room.
+func (x *exchange) crowded() *flight {
+	if len(x.flights) < mostFlights {
+		return nil
+	}
+	return x.flights[max(0, slices.IndexFunc(x.flights, func(f *flight) bool { return f.lost }))]
+}
+
+// send notes that a request is sent now. The others go on.
+func (x *exchange) send(f *flight) {
+	x.flights, x.newest = append(x.flights, f), f
+	if f.op == opAcquire || f.op == opRenew {
+		x.open = append(x.open, f)
+		x.open = x.open[max(0, len(x.open)-mostOpen):]
+	}
+}
+
+// came notes that an answer has come, and how long it took.
+func (x *exchange) came(a *answer) {
+	f := a.flight
+	is := func(other *flight) bool { return other == f }
+	x.flights = slices.DeleteFunc(x.flights, is)
+	a.op, a.known = f.op, a.writes() && !slices.ContainsFunc(x.open, is)
+	if a.newest = f == x.newest; a.newest {
+		x.newest = nil
+	}
+	if !a.failed() {
+		x.overtaken = 0
+	}
+	if a.err == nil { // the server may have tried a write again before it answered a conflict
+		took := a.end.Sub(a.departed.awake)
+		if a.writes() {
+			x.readTook, x.writeTook = min(took, x.readTook), took
+		} else {
+			x.readTook, x.writeTook = took, max(took, x.writeTook)
+		}
+	}
+	if a.conflict() {
+		x.open = slices.DeleteFunc(x.open, is)
+	}
+}
+
+// begin notes that a candidacy or a term begins: no write before it says anything about it.
+func (x *exchange) begin() {
+	for _, f := range x.flights {
+		if f.op == opAcquire {
+			f.op = opRenew
+		}
+	}
+	if x.newest != nil && !x.newest.writes() {
+		x.newest = nil // it can tell no more
+	}
+	x.open = nil
+	x.unsure, x.denied, x.denials, x.unanswered, x.overtaken = false, nil, 0, time.Time{}, 0
+}
+
+// doubt makes a read due before the next write: one that is sent from now on.
+func (x *exchange) doubt(now time.Time) { x.unsure, x.unsureAt = true, now }
+
+// overtake notes that the last request is slow or lost, and another is to overtake it. A write may
+// have landed, so a read has to show that first. No write is sent meanwhile, so each read that is
+// sent from the first doubt on comes after all of them.
+func (x *exchange) overtake(now time.Time) {
+	x.overtaken++
+	x.unanswered = x.newest.sent.awake
+	if x.newest.writes() && !x.unsure {
+		x.doubt(now)
+	}
+}
+
+// refused notes that a write met a conflict.
+func (x *exchange) refused(a answer, now time.Time) {
+	x.denials++
+	x.denied = &a.base
+	x.doubt(now)
+}
+
+// counts reports whether a read has shown the state of the lock, and notes that. One that another
+// has overtaken is as good as the newest if it brought news, or was sent after the last write and
+// the last conflict. What lands after a read, whichever it is, makes the next write a conflict.
+func (x *exchange) counts(a answer, news bool) bool {
+	shows := a.newest || news || x.unsure && !a.sent.awake.Before(x.unsureAt)
+	x.unsure = x.unsure && !shows
+	return shows
+}
+
+// acknowledged notes that a write has landed. If no write is open then, no request under way can tell
+// more.
+func (x *exchange) acknowledged(a answer) {
+	x.denials = 0
+	x.supersede()
+	newest := x.observer.Newest()
+	x.open = slices.DeleteFunc(x.open, func(f *flight) bool { return f.sent.since(a.sent) <= 0 || f.isSuperseded(newest) })
+	if len(x.open) > 0 {
+		return
+	}
+	x.newest = nil
+	x.unsure, x.denied, x.unanswered = false, nil, time.Time{}
+}
+
+// supersede notes which writes the newest version has made impossible. Nothing waits for their
+// answers. A creation may still land, if somebody deletes the record first, so only a release waits
+// for that.
+func (x *exchange) supersede() {
+	newest := x.observer.Newest()
+	for _, f := range x.flights {
+		f.lost = f.lost || f.writes() && f.isSuperseded(newest)
+	}
+	if f := x.newest; f != nil && (f.lost || f.writes() && !f.base.Exists() && newest.Version.Exists()) {
+		x.newest = nil
+	}
+}
+
+// stopWaiting stops waiting for the last request, because its answer is known already.
+func (x *exchange) stopWaiting() { x.newest = nil }
+
+// waitAgain waits for the answer to the last write again after a read has shown that it has not
+// landed, unless it is to be repeated: at once if it has been under way for long and
+// repeats no other, because its connection may be dead. Each further repetition waits twice as
+// long. The server is slow to write then, and repetitions make it slower.
+func (x *exchange) waitAgain(shown locks.Snapshot, now time.Time) {
+	var writes []*flight
+	for _, f := range x.flights {
+		if f.mayLand() {
+			writes = append(writes, f)
+		}
+	}
+	if x.busy() || len(writes) == 0 {
+		return
+	}
+	f := writes[len(writes)-1]
+	same := f.base.Exists() == shown.Version.Exists() && (!f.base.Exists() || f.base.Number == shown.Version.Number)
+	if at, known := f.departed(); same && (!known || now.Before(at.awake.Add(x.patience(true)<<min(len(writes)-1, 4)))) {
+		f.unlanded, x.newest = now, f
+	}
+}
+
+// patience is how long a request may go without an answer before another one overtakes it:
+// half as long again as the last answer took, so that a slow server is not asked twice. Writes
+// may be slow where reads are fast. A candidate that gets no answers gives each request more time.
+// The leader does not, nor the former one, so that it is back first after an outage.
+func (x *exchange) patience(writes bool) time.Duration {
+	took, t := x.readTook, x.timing
+	if writes {
+		took = x.writeTook
+	}
+	patience := max(t.AttemptTimeout, min(took*3/2, max(took*9/8, t.RenewDeadline/2)))
+	if x.observer.MayReclaim() {
+		return patience
+	}
+	return max(patience, min(patience<<min(x.overtaken, 4), t.AttemptTimeout+t.RenewInterval*3/2))
+}
+
+// step is what a candidate does next.
+type step int
+
+const (
+	wait      step = iota
+	read           // on any connection
+	readFresh      // on a connection that is known to be alive
+	overtake       // read on another connection: the request under way is slow, or lost
+	write
+)
+
+// wants is what a candidate wants of the lock.
+type wants struct {
+	write time.Time // when it is to write next; zero if it is not
+	read  time.Time // when it is to read the state of the lock, if it is unsure of that
+	until time.Time // when its term is over; zero without one
+}
+
+// next decides what to do now, or until when to wait. Nothing is written while the state of the lock
+// is unsure, or a write is waited for.
+func (x *exchange) next(now time.Time, w wants) (step, time.Time) {
+	until := now.Add(time.Hour)
+	due := func(at time.Time) bool {
+		until = rules.Earliest(until, at)
+		return !at.After(now)
+	}
+	switch f := x.newest; {
+	case !x.unsure && (f == nil || !f.writes()) && !w.write.IsZero() && due(w.write):
+		return write, now
+	case f != nil && due(x.overtakeAt(f, now, w.until)):
+		return overtake, now
+	case f == nil && x.unsure && due(w.read):
+		return read, now
+	}
+	return wait, until
+}
+
+// overtakeAt is when a read is to overtake the last request. A term leaves out a read whose answer
+// would come too late.
+func (x *exchange) overtakeAt(f *flight, now, until time.Time) time.Time {
+	due := f.overdueAt(x.patience(f.writes()), now)
+	if f.writes() {
+		due = rules.Earliest(due, x.askWhen(now))
+	}
+	if until.IsZero() {
+		return due
+	}
+	if !f.unlanded.IsZero() { // it may be lost: another must have its chance
+		due = rules.Earliest(due, f.unlanded.Add(until.Sub(f.unlanded)/2))
+	}
+	if until.Sub(due) <= max(x.readTook, x.timing.AttemptTimeout/8) {
+		return until
+	}
+	return due
+}
+
+// landing returns the open write whose record is the newest; nil if none is. If two look alike, it
+// returns the one that was sent first.
+func (x *exchange) landing() *flight {
+	s := x.observer.Newest()
+	if !s.Version.Exists() || s.Partial {
+		return nil
+	}
+	for _, f := range x.open {
+		if s.Record.SameRenewal(f.record) && s.Record.Details.Nonce == f.record.Details.Nonce {
+			return f
+		}
+	}
+	return nil
+}
+
+// shownLanding returns the open write of which a read has shown that it landed although its answer
+// has not come; nil if none is. That is as good as the answer, unless the record has two parts, one
+// of which may be older. What only a watch has shown confirms nothing, because nothing that must be
+// true may depend on it (S6).
+func (x *exchange) shownLanding(read answer) *flight {
+	if !x.showsNewest(read) || !x.observer.Exact() {
+		return nil
+	}
+	return x.landing()
+}
+
+// showsNewest reports whether a read itself has shown the newest known version.
+func (x *exchange) showsNewest(a answer) bool {
+	return a.err == nil && a.snapshot.Version.Number == x.observer.Newest().Version.Number
+}
+
+// landedSince reports whether a watch has shown a write of this candidate that a read does not show,
+// because the read was answered before. The next read confirms it. Another acquisition would replace
+// it, perhaps while its own answer begins the term.
+func (x *exchange) landedSince(read answer) bool {
+	return x.landing() != nil && x.observer.Exact() && !x.showsNewest(read)
+}
+
+// acquiredBy reports whether one of the open writes is an acquisition that a record is of, and that
+// has not led to a term.
+func (x *exchange) acquiredBy(r locks.Record) bool {
+	return r.Holder != "" && r.Details.Token == 0 && slices.ContainsFunc(x.open, func(f *flight) bool {
+		return f.op == opAcquire && f.record.Holder == r.Holder && f.record.Details.Nonce == r.Details.Nonce &&
+			f.record.AcquireTime.UnixMicro() == r.AcquireTime.UnixMicro()
+	})
+}
+
+// isStillNewest reports whether, after a write met a conflict, a read has shown the very
+// version that the write was to replace. Nothing explains such a conflict, so the elector
+// does not hurry: the server may refuse all writes.
+func (x *exchange) isStillNewest() bool {
+	return x.denied != nil && x.observer.Newest().Version.Number == x.denied.Number
+}
+
+// shown is what the read that was sent last has shown, of those that have been answered.
+type shown struct {
+	number uint64 // of the version; zero if that cannot date a landing
+	sent   moment
+}
+
+// note notes the answer to a read.
+func (s *shown) note(read answer) {
+	if s.sent.awake.IsZero() || read.sent.since(s.sent) > 0 {
+		*s = shown{sent: read.sent}
+		if v := read.snapshot; v.Version.Exists() && !v.Kept && !v.Partial {
+			s.number = v.Version.Number
+		}
+	}
+}
+
+// trustedFrom is when trust in an acknowledged write begins (S1): when it was sent, or when a
+// read was sent that still showed the version that the write then replaced. Reads are
+// linearizable, so the write landed after that, and nobody saw it before.
+func (x *exchange) trustedFrom(a answer) moment {
+	if a.base.Exists() && x.observer.Exact() && x.shown.number == a.base.Number && x.shown.sent.since(a.departed) > 0 {
+		return x.shown.sent
+	}
+	return a.departed
+}
+
+// fitsTwice is how long an answer may take so that two of them fit into a RenewDeadline. A renewal that
+// is due goes out with the answer to the last.
+func fitsTwice(t Timing) time.Duration { return (t.RenewDeadline - t.AttemptTimeout/2) / 2 }
+
+// askWhen is when a read should show whether the writes under way have landed, so that once the
+// first of them is acknowledged, its trust covers another one that takes as long. If two answers
+// fit into a RenewDeadline, no read is needed.
+func (x *exchange) askWhen(now time.Time) time.Time {
+	never := now.Add(rules.Longest)
+	i := slices.IndexFunc(x.flights, func(f *flight) bool { return f.mayLand() && f.base.Exists() })
+	if i < 0 || !x.observer.Exact() || x.observer.Newest().Kept {
+		return never
+	}
+	first := x.flights[i]
+	sent, from, least := first.sent.awake, first.sent.awake, first.sent.awake
+	switch {
+	case !x.shown.sent.awake.After(sent): // no read was sent since
+	case x.shown.number != first.base.Number:
+		return never // another write has landed
+	default:
+		from = x.shown.sent.awake
+		least = from.Add(x.timing.AttemptTimeout / 2)
+	}
+	return rules.Latest(least, sent.Add(fitsTwice(x.timing)+from.Sub(sent)/2))
+}
+
+// measure notes how long a read took. A request on a fresh connection takes three round
+// trips: TCP, TLS and its own. One that another overtook says how long the API was away, as
+// while etcd elects a leader. The shorter of the last two counts, because a dial may have been
+// lost, and the last one that waited for that election was not overtaken.
+func (x *exchange) measure(a answer) {
+	took, first := a.end.Sub(a.departed.awake), x.roundTrips[1] == 0
+	if first || a.fresh() { // nothing had a connection before the first
+		took /= 3
+	}
+	switch {
+	case first:
+		x.roundTrips = [2]time.Duration{took, took}
+	case a.newest:
+		x.roundTrips = [2]time.Duration{x.roundTrips[1], took}
+	}
+}
+
+func (x *exchange) roundTrip() time.Duration { return min(x.roundTrips[0], x.roundTrips[1]) }
