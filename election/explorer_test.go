@@ -1,0 +1,852 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// The explorer plays every small schedule of two candidates and one lock: every order in which their
+// requests leave, land, are answered and are lost, in which the watch reports, hands meddle and time
+// passes. The candidates are the real exchange and the real rules. When they write and read is not
+// decided as an elector decides it: a candidate may do at any time what the exchange and the rules
+// permit, so each policy is among those that are tried.
+
+// horizon is how long a schedule lasts at most.
+const horizon = 4 * exploredLease
+
+// The tightest timing that is allowed for clocks of which one is 1 % fast.
+const (
+	exploredLease    = 1010 * time.Millisecond
+	exploredDeadline = 1000 * time.Millisecond
+)
+
+var epoch = time.Unix(1000, 0).UTC()
+
+// budget is what may happen in a schedule.
+type budget struct {
+	writes       int // of each candidate
+	reads        int
+	losses       int // requests and answers that are lost
+	ticks        int // times at which nothing is due
+	deletions    int // by hand
+	emptyings    int // by hand
+	edits        int // by hand, of the rest of the record
+	strangers    int // terms of a client-go candidate
+	deaths       int // of a candidate, which the other one can prove
+	resignations int
+	absent       bool // there is no record at first; otherwise the first candidate leads
+	drift        [2]int
+}
+
+// schedule is one state of all.
+type schedule struct {
+	left budget
+	now  time.Duration
+
+	version uint64
+	stored  locks.Snapshot // in the server's names
+	changed time.Duration  // when it was written last
+	log     []locks.Snapshot
+	uids    int
+
+	seats    [2]*player
+	owned    [2]bool       // players that no other schedule shares
+	stranger time.Duration // until then a client-go candidate works
+	tokens   uint64        // the largest of a term that worked
+}
+
+// player is one candidate.
+type player struct {
+	observer *rules.Observer
+	exchange *exchange
+	gone     bool // it has resigned, or is dead
+	dead     bool
+	leads    bool
+	proven   bool // its work may run
+	blind    bool // something may have happened unseen since its last read
+	until    time.Time
+	token    uint64
+	wrote    locks.Record
+	wires    []*wire
+	seen     int // how much of the log its watch has shown
+	after    uint64
+	writes   int
+	asked    time.Duration // when it last read, with all going well
+	sum      uint64        // of all this; zero if it is not known
+}
+
+// wire is a request on its way, or its answer.
+type wire struct {
+	flight *flight // nil once nobody waits for the answer
+	request
+	landed bool
+	answer locks.Snapshot
+	err    error
+}
+
+// named translates a record between the names of the server, which are 0 and 1, and those of a
+// candidate, which calls itself me and the other one you.
+func named(s locks.Snapshot, me int, there bool) locks.Snapshot {
+	swap := func(name *string) {
+		a, b := [2]string{"0", "1"}, [2]string{"me", "you"}
+		if me == 1 {
+			b = [2]string{"you", "me"}
+		}
+		if there {
+			a, b = b, a
+		}
+		if i := slices.Index(a[:], *name); i >= 0 {
+			*name = b[i]
+		}
+	}
+	swap(&s.Record.Holder)
+	swap(&s.Record.Details.Holder)
+	swap(&s.Record.Details.Nonce)
+	return s
+}
+
+func newSchedule(b budget) *schedule {
+	timing := Timing{LeaseDuration: exploredLease, RenewDeadline: exploredDeadline, RenewInterval: 200 * time.Millisecond, AttemptTimeout: 300 * time.Millisecond}
+	s := &schedule{left: b, owned: [2]bool{true, true}}
+	for i := range s.seats {
+		p := &player{writes: b.writes}
+		p.observer = rules.NewObserver(rules.Self{Identity: "me", Nonce: "me", Lease: exploredLease, WaitOnAbsent: true})
+		p.exchange = &exchange{timing: timing, observer: p.observer}
+		p.exchange.unsure = true
+		s.seats[i] = p
+	}
+	if b.absent {
+		for i, p := range s.seats {
+			s.left.reads++
+			s.read(i)
+			s.deliver(i, p.wires[0], nil)
+		}
+		return s
+	}
+	s.put(locks.Snapshot{Record: locks.Record{}}) // one that nobody held
+	for i, p := range s.seats {
+		s.hear(i)
+		p.exchange.unsure = false
+	}
+	s.seats[0].writes++
+	s.claim(0)
+	w := s.seats[0].wires[0]
+	s.land(0, w)
+	s.deliver(0, w, nil)
+	return s
+}
+
+// clone copies a schedule, except its players: see own.
+func (s *schedule) clone() *schedule {
+	c := *s
+	c.log = slices.Clip(s.log)
+	c.owned = [2]bool{}
+	return &c
+}
+
+// own returns a player that the schedule may change.
+func (s *schedule) own(i int) *player {
+	if !s.owned[i] {
+		s.seats[i], s.owned[i] = s.seats[i].clone(), true
+	}
+	return s.seats[i]
+}
+
+func (p *player) clone() *player {
+	q := *p
+	o, x := *p.observer, *p.exchange
+	x.observer = &o
+	q.observer, q.exchange, q.sum = &o, &x, 0
+	copies := map[*flight]*flight{nil: nil}
+	twin := func(f *flight) *flight {
+		n, is := copies[f]
+		if !is {
+			n = &flight{request: f.request, gaveUp: f.gaveUp, lost: f.lost, unlanded: f.unlanded}
+			n.left.Store(f.left.Load())
+			copies[f] = n
+		}
+		return n
+	}
+	twins := func(fs []*flight) []*flight {
+		all := make([]*flight, len(fs))
+		for i, f := range fs {
+			all[i] = twin(f)
+		}
+		return all
+	}
+	x.flights, x.open, x.newest = twins(x.flights), twins(x.open), twin(x.newest)
+	q.wires = make([]*wire, len(p.wires))
+	for i, w := range p.wires {
+		v := *w
+		v.flight = twin(w.flight)
+		q.wires[i] = &v
+	}
+	return &q
+}
+
+var seed = maphash.MakeSeed()
+
+// key tells states apart. With symmetry, those that differ only in who is which candidate are one.
+func (s *schedule) key(symmetric bool) uint64 {
+	var sums [2]uint64
+	for i, p := range s.seats {
+		if p.sum == 0 {
+			p.sum = p.hash(s.left.drift[i])
+		}
+		sums[i] = p.sum
+	}
+	swapped := symmetric && sums[1] < sums[0]
+	if swapped {
+		sums[0], sums[1] = sums[1], sums[0]
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	left := s.left
+	left.drift = [2]int{}
+	side := func(one locks.Snapshot) locks.Snapshot {
+		if swapped {
+			return named(named(one, 0, false), 1, true)
+		}
+		return one
+	}
+	maphash.WriteComparable(&h, left)
+	maphash.WriteComparable(&h, sums)
+	maphash.WriteComparable(&h, [4]int64{int64(s.now), int64(s.changed), int64(s.stranger), int64(s.uids)})
+	maphash.WriteComparable(&h, [2]uint64{s.version, s.tokens})
+	maphash.WriteComparable(&h, side(s.stored))
+	for _, one := range s.log[min(s.seats[0].seen, s.seats[1].seen):] {
+		maphash.WriteComparable(&h, side(one))
+	}
+	return h.Sum64()
+}
+
+func (p *player) hash(drift int) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	x := p.exchange
+	maphash.WriteComparable(&h, *p.observer)
+	number := func(f *flight) int {
+		return slices.IndexFunc(p.wires, func(w *wire) bool { return w.flight == f && f != nil })
+	}
+	maphash.WriteComparable(&h, struct {
+		gone, dead, leads, proven, blind, unsure bool
+		until, unsureAt, unanswered              time.Time
+		token, after                             uint64
+		drift, seen, writes                      int
+		overtaken, denials, newest, open         int
+		denied                                   locks.Version
+		shown                                    shown
+		wrote                                    locks.Record
+	}{
+		p.gone, p.dead, p.leads, p.proven, p.blind, x.unsure, p.until, x.unsureAt, x.unanswered, p.token, p.after, drift, p.seen, p.writes,
+		x.overtaken, x.denials, number(x.newest), len(x.open), deref(x.denied), x.shown, p.wrote,
+	})
+	for _, w := range p.wires {
+		maphash.WriteComparable(&h, w.request)
+		maphash.WriteComparable(&h, w.landed)
+		maphash.WriteComparable(&h, w.err != nil)
+		maphash.WriteComparable(&h, w.answer)
+		if f := w.flight; f != nil {
+			maphash.WriteComparable(&h, f.unlanded)
+			maphash.WriteComparable(&h, f.lost)
+		}
+	}
+	for _, f := range x.open {
+		maphash.WriteComparable(&h, f.request)
+	}
+	return h.Sum64()
+}
+
+func deref(v *locks.Version) locks.Version {
+	if v == nil {
+		return locks.Version{}
+	}
+	return *v
+}
+
+// local is what a candidate's clock says.
+func (s *schedule) local(i int) time.Time {
+	return epoch.Add(s.now * time.Duration(100+s.left.drift[i]) / 100)
+}
+
+// put stores what follows on the server.
+func (s *schedule) put(next locks.Snapshot) {
+	s.version++
+	if !s.stored.Version.Exists() {
+		s.uids++
+	}
+	next.Version = locks.Version{Number: s.version, UID: fmt.Sprint(s.uids), Opaque: true}
+	s.change(next)
+}
+
+func (s *schedule) change(next locks.Snapshot) {
+	s.stored, s.changed = next, s.now
+	s.log = append(s.log, next)
+}
+
+// send has a candidate send a request.
+func (s *schedule) send(i int, r request) {
+	p := s.own(i)
+	r.sent, r.limit = moment{awake: s.local(i)}, exploredDeadline
+	f := &flight{request: r}
+	f.left.Store(&r.sent)
+	p.exchange.send(f)
+	p.wires = append(p.wires, &wire{flight: f, request: r})
+}
+
+func (s *schedule) read(i int) {
+	p := s.own(i)
+	s.left.reads--
+	if p.exchange.newest != nil {
+		p.exchange.overtake(s.local(i))
+		p.blind = true
+	}
+	s.send(i, request{op: opRead, asOf: p.observer.Newest().Version})
+	s.land(i, p.wires[len(p.wires)-1])
+}
+
+func (s *schedule) claim(i int) {
+	p := s.own(i)
+	p.writes--
+	base, r := p.observer.Takeover(locks.Candidate{Identity: "me"}, s.local(i))
+	s.send(i, request{op: opAcquire, base: base, record: r})
+}
+
+func (s *schedule) renew(i int) {
+	p := s.own(i)
+	p.writes--
+	newest := p.observer.Newest()
+	before := newest.Record
+	if !newest.Version.Exists() {
+		before = p.observer.LastRecord()
+	}
+	before.AcquireTime, before.Transitions = p.wrote.AcquireTime, p.wrote.Transitions
+	details, lease := locks.Details{Holder: "me", Nonce: "me", Token: p.token}, exploredLease
+	if !p.proven {
+		details.Waits, lease = rules.PastUnknown, max(lease, before.LeaseDuration)
+	}
+	p.wrote = rules.Renewal(before, details, lease, s.local(i))
+	s.send(i, request{op: opRenew, base: newest.Version, record: p.wrote})
+}
+
+func (s *schedule) resign(i int) {
+	p := s.own(i)
+	newest := p.observer.Newest()
+	s.send(i, request{op: opRelease, base: newest.Version, record: rules.Release(newest.Record, p.token, "", locks.Handover{}, s.local(i))})
+	s.leave(i)
+}
+
+// leave has a candidate do nothing more. What it has sent may still land.
+func (s *schedule) leave(i int) {
+	p := s.own(i)
+	p.gone, p.leads, p.until = true, false, time.Time{}
+	s.forget(p)
+}
+
+// forget gives up all requests of a candidate.
+func (s *schedule) forget(p *player) {
+	for _, w := range p.wires {
+		w.flight = nil
+	}
+	p.wires = slices.DeleteFunc(p.wires, func(w *wire) bool { return w.landed || w.op == opRead })
+	p.exchange.flights, p.exchange.newest = nil, nil
+}
+
+// land has a request arrive at the server.
+func (s *schedule) land(i int, w *wire) {
+	w.landed = true
+	switch {
+	case w.op == opRead:
+		if s.stored.Version.Exists() {
+			w.answer = named(s.stored, i, false)
+		}
+	case w.base.Exists() != s.stored.Version.Exists(), w.base.Exists() && w.base.Number != s.stored.Version.Number:
+		w.err = locks.ErrConflict
+	default:
+		s.put(named(locks.Snapshot{Record: w.record}, i, true))
+		w.answer = named(s.stored, i, false)
+	}
+}
+
+// drop removes what can have no effect any more.
+func (s *schedule) drop() {
+	idle := func(w *wire) bool {
+		late := w.base.Exists() && w.base.Number < s.version // a version that is no more
+		return w.flight == nil && (w.landed || late)
+	}
+	for i, p := range s.seats {
+		if slices.ContainsFunc(p.wires, idle) {
+			p = s.own(i)
+			p.wires = slices.DeleteFunc(p.wires, idle)
+		}
+	}
+}
+
+// deliver gives a candidate the answer to a request, or says that none comes.
+func (s *schedule) deliver(i int, w *wire, lost error) {
+	p, now := s.own(i), s.local(i)
+	x, f := p.exchange, w.flight
+	a := answer{request: f.request, flight: f, departed: f.sent, end: now, snapshot: w.answer, err: w.err}
+	if w.flight = nil; lost != nil {
+		a.snapshot, a.err = locks.Snapshot{}, lost
+		if w.op == opRead {
+			w.landed = true
+		}
+	}
+	x.came(&a)
+	if p.leads {
+		s.answerLeader(i, a, now)
+	} else {
+		s.answerFollower(i, a, now)
+	}
+}
+
+func (s *schedule) answerLeader(i int, a answer, now time.Time) {
+	p := s.own(i)
+	x := p.exchange
+	switch {
+	case a.writes() && a.known:
+		return
+	case a.conflict():
+		x.refused(a, now)
+		x.unanswered = time.Time{}
+	case a.err != nil:
+		if a.newest {
+			x.unanswered = a.sent.awake
+		}
+	case a.op == opRead:
+		x.shown.note(a)
+		news := p.observer.ObserveRead(a.snapshot, a.asOf, false, now)
+		if !x.counts(a, news) {
+			return
+		}
+		x.denied = nil
+		if s.verdict(i); !p.leads {
+			return
+		}
+		if w := x.shownLanding(a); w != nil {
+			s.acknowledge(i, w.landed(p.observer.Newest(), now), now)
+		}
+		x.waitAgain(a.snapshot, now)
+	default:
+		s.acknowledge(i, a, now)
+	}
+}
+
+// acknowledge extends a term by a renewal that has landed.
+func (s *schedule) acknowledge(i int, a answer, now time.Time) {
+	p := s.own(i)
+	p.observer.Observe(a.snapshot, now)
+	p.exchange.acknowledged(a)
+	if p.proven {
+		p.observer.Renewed()
+	}
+	p.until = rules.Latest(p.until, p.exchange.trustedFrom(a).awake.Add(exploredDeadline))
+	s.verdict(i)
+}
+
+// verdict ends a term that is lost.
+func (s *schedule) verdict(i int) {
+	p := s.seats[i]
+	if !p.leads {
+		return
+	}
+	p = s.own(i)
+	if p.observer.Lost() != "" || !s.local(i).Before(p.until) {
+		p.leads, p.until = false, time.Time{}
+		s.forget(p)
+		p.exchange.begin()
+		p.exchange.unsure = true
+	}
+	p.proven = p.proven || p.leads && !p.observer.Unproven(s.local(i))
+}
+
+func (s *schedule) answerFollower(i int, a answer, now time.Time) {
+	p := s.own(i)
+	x := p.exchange
+	if !a.failed() {
+		x.unanswered = time.Time{}
+	} else if a.newest {
+		x.unanswered, p.blind = a.sent.awake, true
+	}
+	switch {
+	case a.op == opRead && a.err != nil:
+	case a.op == opRead:
+		x.shown.note(a)
+		news := p.observer.ObserveRead(a.snapshot, a.asOf, p.blind, now)
+		p.blind = false
+		x.counts(a, news)
+		if x.landedSince(a) {
+			x.doubt(now)
+		}
+		if !x.unsure {
+			x.waitAgain(a.snapshot, now)
+		}
+		if w := x.shownLanding(a); w != nil && w.op == opAcquire {
+			won := w.landed(p.observer.Newest(), now)
+			if now.Before(x.trustedFrom(won).awake.Add(exploredDeadline)) {
+				x.stopWaiting()
+				s.win(i, won)
+			}
+		}
+	case a.err == nil:
+		p.observer.Observe(a.snapshot, now)
+		if p.observer.IsOfThisProcess(p.observer.LastRecord()) {
+			s.win(i, a)
+		}
+	default:
+		x.doubt(now)
+		if x.denied = nil; a.conflict() {
+			x.refused(a, now)
+		}
+	}
+}
+
+func (s *schedule) win(i int, a answer) {
+	p := s.own(i)
+	x := p.exchange
+	x.supersede()
+	x.begin()
+	p.leads, p.proven, p.wrote, p.token = true, false, a.record, a.snapshot.Version.Number
+	p.until = x.trustedFrom(a).awake.Add(exploredDeadline)
+	p.observer.Won(p.token, a.record)
+	s.verdict(i)
+}
+
+// hear has a candidate's watch report the next change.
+func (s *schedule) hear(i int) {
+	p := s.own(i)
+	e := locks.Event{Snapshot: named(s.log[p.seen], i, false), Gapless: true}
+	p.seen++
+	p.observer.ObserveEvent(e, p.after, s.local(i))
+	s.verdict(i)
+}
+
+// works reports whether the work of a candidate may run.
+func (s *schedule) works(i int) bool {
+	p := s.seats[i]
+	return p.leads && p.proven && s.local(i).Before(p.until)
+}
+
+// wrong says which law is broken in this state; empty if none is.
+func (s *schedule) wrong() string {
+	n := 0
+	for i, p := range s.seats {
+		if s.works(i) {
+			n++
+			if p.token < s.tokens {
+				return fmt.Sprintf("S8: a term of token %d works after one of token %d", p.token, s.tokens)
+			}
+			s.tokens = p.token
+		}
+	}
+	if s.now < s.stranger {
+		n++
+	}
+	if n > 1 {
+		return "two leaders"
+	}
+	return ""
+}
+
+// mayWrite reports whether the exchange lets a candidate write.
+func (p *player) mayWrite() bool {
+	do, _ := p.exchange.next(epoch, wants{write: epoch, read: epoch.Add(time.Hour)})
+	return p.writes > 0 && do == write
+}
+
+// moves are all that may happen next. Each changes the schedule that it is given.
+func (s *schedule) moves() (all []func(*schedule)) {
+	add := func(m func(*schedule)) { all = append(all, m) }
+	for i, p := range s.seats {
+		for n, w := range p.wires {
+			if !w.landed {
+				add(func(s *schedule) { s.land(i, s.own(i).wires[n]) })
+			}
+			if w.flight != nil && w.landed {
+				add(func(s *schedule) { s.deliver(i, s.own(i).wires[n], nil) })
+			}
+			if w.flight != nil && s.left.losses > 0 {
+				add(func(s *schedule) { s.left.losses--; s.deliver(i, s.own(i).wires[n], context.DeadlineExceeded) })
+			}
+		}
+		if p.gone {
+			continue
+		}
+		if p.seen < len(s.log) {
+			add(func(s *schedule) { s.hear(i) })
+		}
+		if s.left.reads > 0 && len(p.exchange.flights) < 2 && (p.exchange.unsure || p.exchange.busy()) {
+			add(func(s *schedule) { s.read(i) })
+		}
+		free, known := p.observer.Free()
+		switch now := s.local(i); {
+		case p.leads && p.mayWrite():
+			add(func(s *schedule) { s.renew(i) })
+		case !p.leads && known && !free.At.After(now) && p.mayWrite():
+			add(func(s *schedule) { s.claim(i) })
+		}
+		if p.leads && s.left.resignations > 0 && !p.exchange.writing() && p.observer.Holds() && p.proven {
+			add(func(s *schedule) { s.left.resignations--; s.resign(i) })
+		}
+		if s.left.deaths > 0 {
+			add(func(s *schedule) { s.left.deaths--; s.leave(i); s.own(i).dead = true })
+		}
+		if suspect, is := p.observer.Suspect(); is && s.seats[1-i].dead && suspect.Details.Nonce == "you" {
+			add(func(s *schedule) {
+				o := s.own(i).observer
+				o.ProvenDead(rules.TenureOf(o.Newest().Record), s.local(i))
+			})
+		}
+	}
+	return s.meddling(all)
+}
+
+// meddling adds what hands, others and time may do.
+func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
+	add := func(m func(*schedule)) { all = append(all, m) }
+	held := s.stored.Record.Holder != ""
+	exists := s.stored.Version.Exists()
+	if s.left.deletions > 0 && exists {
+		add(func(s *schedule) {
+			s.left.deletions--
+			s.version++
+			s.change(locks.Snapshot{Version: locks.Version{Number: s.version}})
+		})
+	}
+	if s.left.emptyings > 0 && held {
+		add(func(s *schedule) {
+			s.left.emptyings--
+			r := s.stored.Record
+			r.Holder = ""
+			s.put(locks.Snapshot{Record: r})
+		})
+	}
+	if s.left.edits > 0 && exists {
+		for _, edit := range []func(*locks.Record){
+			func(r *locks.Record) { r.Details = locks.Details{} },
+			func(r *locks.Record) { r.LeaseDuration = exploredLease / 5 },
+			func(r *locks.Record) { r.LeaseDuration = 0 },
+		} {
+			add(func(s *schedule) {
+				s.left.edits--
+				r := s.stored.Record
+				edit(&r)
+				s.put(locks.Snapshot{Record: r})
+			})
+		}
+	}
+	expired := s.now-s.changed >= 1000*time.Millisecond
+	released := exists && !held && s.stored.Record.Details.Released != 0
+	if s.left.strangers > 0 && exists && (released || held && expired) {
+		add(func(s *schedule) {
+			s.left.strangers--
+			r := s.stored.Record // with the annotations that are there
+			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "stranger", exploredLease, epoch.Add(s.now), epoch.Add(s.now)
+			r.Transitions++
+			s.put(locks.Snapshot{Record: r})
+			s.stranger = s.now + exploredDeadline
+		})
+	}
+	if to, due := s.nextTime(); due && to < horizon {
+		add(func(s *schedule) { s.pass(to) })
+		if tick := s.now + exploredDeadline/3; s.left.ticks > 0 && tick < to {
+			add(func(s *schedule) { s.left.ticks--; s.pass(tick) })
+		}
+	}
+	return all
+}
+
+// nextTime is when something is due next.
+func (s *schedule) nextTime() (at time.Duration, due bool) {
+	for i, p := range s.seats {
+		if p.gone {
+			continue
+		}
+		free, known := p.observer.Free()
+		for _, t := range []struct {
+			at time.Time
+			is bool
+		}{{p.until, p.leads}, {p.observer.ProvenAt(), p.leads && !p.proven}, {free.At, !p.leads && known}} {
+			global := (t.at.Sub(epoch)*100 + time.Duration(99+s.left.drift[i])) / time.Duration(100+s.left.drift[i])
+			if t.is && global > s.now && (!due || global < at) {
+				at, due = global, true
+			}
+		}
+	}
+	return at, due
+}
+
+func (s *schedule) pass(to time.Duration) {
+	s.now = to
+	for i := range s.seats {
+		s.verdict(i)
+	}
+}
+
+// leadsInTheEnd reports whether somebody works some time after this state, if nothing more goes wrong
+// but that no watch says anything any more.
+func (s *schedule) leadsInTheEnd() bool {
+	s = s.clone()
+	s.left.reads = 1000
+	for i := range s.seats {
+		s.own(i).writes = 1000
+	}
+	for range 200 {
+		idle := true
+		for i := range s.seats {
+			for p := s.own(i); len(p.wires) > 0; s.drop() {
+				w := p.wires[0]
+				if !w.landed {
+					s.land(i, w)
+				}
+				if w.flight != nil {
+					s.deliver(i, w, nil)
+				}
+			}
+			if s.works(i) {
+				return true
+			}
+			idle = s.act(i) == wait && idle
+		}
+		if idle {
+			s.pass(s.now + exploredDeadline/10)
+		}
+	}
+	endless := s.stored.Record.Holder != "" && s.stored.Record.LeaseDuration <= 0 // time alone never frees it
+	return endless || s.seats[0].gone && s.seats[1].gone
+}
+
+// act has a candidate do what it should do next.
+func (s *schedule) act(i int) step {
+	p, now := s.seats[i], s.local(i)
+	free, known := p.observer.Free()
+	needs := wants{read: now}
+	switch {
+	case p.gone:
+		return wait
+	case p.leads:
+		needs.write = p.wrote.RenewTime.Add(exploredDeadline / 5)
+	case known:
+		needs.write = free.At
+	}
+	do, _ := p.exchange.next(now, needs)
+	switch {
+	case do == write && p.leads:
+		s.renew(i)
+	case do == write:
+		s.claim(i)
+	case do != wait, !p.leads && s.now > p.asked+exploredLease: // it has heard nothing for long
+		p.asked = s.now
+		s.read(i)
+		return read
+	}
+	return do
+}
+
+// exploration is what there is to see from one state on.
+type exploration struct {
+	symmetric bool
+	visited   map[uint64]struct{}
+	path      []int // the moves up to the present state, by their numbers
+}
+
+// visit visits a state and all that come after it, and returns what is wrong with one.
+func (e *exploration) visit(s *schedule) error {
+	k := s.key(e.symmetric)
+	if _, is := e.visited[k]; is {
+		return nil
+	}
+	e.visited[k] = struct{}{}
+	if len(e.visited)%sampled == 0 && !s.leadsInTheEnd() {
+		return fmt.Errorf("nobody leads in the end, after the moves %v", e.path)
+	}
+	for n, move := range s.moves() {
+		next := s.clone()
+		move(next)
+		next.drop()
+		e.path = append(e.path, n)
+		if why := next.wrong(); why != "" {
+			return fmt.Errorf("%s, after the moves %v", why, e.path)
+		}
+		if err := e.visit(next); err != nil {
+			return err
+		}
+		e.path = e.path[:len(e.path)-1]
+	}
+	return nil
+}
+
+// sampled says of how many states one is asked whether somebody leads in the end.
+const sampled = 50
+
+// explored are the schedules, by what they are about.
+var explored = []struct {
+	about string
+	may   budget
+}{
+	{"three writes each", budget{writes: 3}},
+	{"three writes each, of which two are lost", budget{writes: 3, losses: 2}},
+	{"reads", budget{writes: 1, reads: 2}},
+	{"reads after a loss", budget{writes: 1, reads: 1, losses: 1}},
+	{"nothing is due", budget{writes: 2, ticks: 1, losses: 1}},
+	{"the leader's clock is fast", budget{writes: 2, losses: 1, drift: [2]int{1, 0}}},
+	{"the follower's clock is fast", budget{writes: 2, losses: 1, drift: [2]int{0, 1}}},
+	{"no record at first", budget{writes: 2, losses: 1, absent: true}},
+	{"a deletion", budget{writes: 2, losses: 1, deletions: 1}},
+	{"two deletions", budget{writes: 1, losses: 1, deletions: 2}},
+	{"a deletion, and a fast clock", budget{writes: 1, losses: 1, deletions: 1, drift: [2]int{0, 1}}},
+	{"a deletion, and reads", budget{writes: 1, reads: 1, deletions: 1}},
+	{"an emptied record", budget{writes: 2, emptyings: 1}},
+	{"an emptied record, and a loss", budget{writes: 1, losses: 1, emptyings: 2}},
+	{"a hand's edits", budget{writes: 1, losses: 1, edits: 2}},
+	{"a hand's edit, and an emptied record", budget{writes: 1, edits: 1, emptyings: 1}},
+	{"a client-go candidate", budget{writes: 2, strangers: 1}},
+	{"a client-go candidate, and a death", budget{writes: 1, strangers: 1, deaths: 1}},
+	{"a client-go candidate, and a resignation", budget{writes: 2, strangers: 1, resignations: 1}},
+	{"a death, and a loss", budget{writes: 2, losses: 1, deaths: 1}},
+	{"a resignation, and a loss", budget{writes: 2, losses: 1, resignations: 1}},
+	{"a resignation, and an emptied record", budget{writes: 1, resignations: 1, emptyings: 1}},
+}
+
+func TestNoSmallScheduleMakesTwoLeaders(t *testing.T) {
+	for _, one := range explored {
+		t.Run(one.about, func(t *testing.T) {
+			t.Parallel()
+			from := time.Now()
+			states := explore(t, one.may, true)
+			t.Logf("%d states in %v", states, time.Since(from).Round(time.Millisecond))
+		})
+	}
+}
+
+// TestCandidatesAreInterchangeable: who is which candidate makes no difference, so that states which
+// differ only in that are one state.
+func TestCandidatesAreInterchangeable(t *testing.T) {
+	t.Parallel()
+	may := budget{writes: 2, losses: 1, absent: true} // else one of them leads at first
+	all, without := explore(t, may, false), explore(t, may, true)
+	t.Logf("%d states, and %d without those that differ only in which candidate is which", all, without)
+	if without >= all {
+		t.Error("no state is like another")
+	}
+}
+
+// explore returns how many states there are.
+func explore(t *testing.T, may budget, symmetric bool) int {
+	e := exploration{symmetric: symmetric, visited: map[uint64]struct{}{}}
+	if err := e.visit(newSchedule(may)); err != nil {
+		t.Fatal(err)
+	}
+	return len(e.visited)
+}
