@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -25,12 +26,13 @@ func main() {
 	flag.StringVar(&r.root, "root", ".", "the repository")
 	flag.DurationVar(&r.timeout, "timeout", 2*time.Minute, "for one test")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "tests at a time")
+	by := flag.String("by", "", "directory/TestName: judges all mutants instead of their own tests")
 	only := flag.String("run", "", "regular expression: only mutants whose rule, sentence or file matches")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := check(ctx, r, *only, *parallel); err != nil {
+	if err := check(ctx, r, *only, *by, *parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -38,7 +40,7 @@ func main() {
 
 // check runs the mutants and prints a row for each. It returns an error unless
 // all are killed.
-func check(ctx context.Context, r runner, only string, parallel int) error {
+func check(ctx context.Context, r runner, only, by string, parallel int) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -46,6 +48,7 @@ func check(ctx context.Context, r runner, only string, parallel int) error {
 	var chosen []mutant
 	for _, m := range mutants {
 		if pattern.MatchString(m.rule) || pattern.MatchString(m.broken) || pattern.MatchString(m.file) {
+			m.by = cmp.Or(by, m.by)
 			chosen = append(chosen, m)
 		}
 	}
