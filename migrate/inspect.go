@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -29,7 +30,7 @@ func (m *Migration) Inspect(ctx context.Context) (Report, error) {
 type observer struct {
 	*Migration
 	zones      inspect.Zones
-	legacyPods *ownerref.LegacyPods
+	legacyPods *legacypods.Counter
 }
 
 func (o *observer) look(ctx context.Context) (Report, error) {
@@ -53,7 +54,7 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 
 // tolerate turns an error that leaves the rest of a report true into a problem.
 func (r *Report) tolerate(err error) error {
-	if errors.Is(err, locks.ErrForbidden) || errors.Is(err, ownerref.ErrSelector) {
+	if errors.Is(err, locks.ErrForbidden) || errors.Is(err, legacypods.ErrSelector) {
 		r.Problems = append(r.Problems, err.Error())
 		return nil
 	}
@@ -205,7 +206,7 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 	}
 	for _, p := range count.Standing {
 		r.LegacyPods = append(r.LegacyPods, LegacyPod{
-			Pod: p.Pod.Name, UID: string(p.Pod.UID), Node: p.Node, State: p.Verdict.State, Why: p.Verdict.Why,
+			Pod: p.Pod.Name, UID: string(p.Pod.UID), Node: p.Node, State: string(p.Verdict.State), Why: p.Verdict.Why,
 		})
 	}
 	r.Counted = true
@@ -220,14 +221,14 @@ func (o *observer) newLegacyPods(r *Report) error {
 		self = ownerref.Owner{Kind: ownerref.Pod, Name: running[0].Pod, UID: types.UID(running[0].UID)}
 	} else if c.Selector == "" {
 		if self = r.ConfigMap.shield.Owner; self == (ownerref.Owner{}) {
-			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods", ownerref.ErrSelector)
+			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods", legacypods.ErrSelector)
 		}
 	}
 	var err error
-	o.legacyPods, err = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
+	o.legacyPods, err = legacypods.New(legacypods.Config{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Coordination,
 		Namespace: c.Namespace, Lock: c.Lock, Self: self,
-		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: c.Selector, LegacyGrace: -1},
+		PodSelector: c.Selector, LegacyGrace: -1,
 	})
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -108,7 +109,7 @@ func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 		}
 	}
 	finished := func(pod LegacyPod) bool {
-		return pod.State == ownerref.Completed || pod.State == ownerref.Evicted || pod.State == ownerref.Preempted
+		return slices.Contains([]legacypods.State{legacypods.Completed, legacypods.Evicted, legacypods.Preempted}, legacypods.State(pod.State))
 	}
 	for end := time.Now().Add(kubeletPatience); slices.ContainsFunc(r.LegacyPods, finished) && time.Now().Before(end); {
 		if err := sleep.For(ctx, time.Second); err != nil {

@@ -112,11 +112,11 @@ type Candidate = inspect.Candidate
 
 // LegacyPod is a pod that may still lead by the ConfigMap.
 type LegacyPod struct {
-	Pod   string            `json:"pod"`
-	UID   string            `json:"uid"`
-	Node  string            `json:"node,omitempty"`
-	State ownerref.PodState `json:"state"`
-	Why   string            `json:"why"`
+	Pod   string `json:"pod"`
+	UID   string `json:"uid"`
+	Node  string `json:"node,omitempty"`
+	State string `json:"state"`
+	Why   string `json:"why"`
 }
 
 // existing returns the candidates whose pods exist and that meet a condition.

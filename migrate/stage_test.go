@@ -215,8 +215,8 @@ func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *sea
 			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 			Version:   "v2",
 		},
-		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
-		Settle:           -1,
+		PodSelector: "app=op",
+		Settle:      -1,
 	}
 	for _, f := range change {
 		f(&config)

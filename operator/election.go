@@ -28,7 +28,6 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/locks/multilock"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // Election is an operator's part in its election: an election.Elector with all that it needs.
@@ -220,7 +219,7 @@ func (e *Election) lock(name string) (locks.Lock, error) {
 		e.roster = twin
 		return twin, err
 	}
-	shield, err := env.Shield(name, multilock.ShieldConfig{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace}, Settle: o.Settle})
+	shield, err := env.Shield(name, multilock.ShieldConfig{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace, Settle: o.Settle})
 	e.roster = shield
 	return shield, err
 }

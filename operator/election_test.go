@@ -29,9 +29,9 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // inPod is a pod of namespace ns on an API server in memory.
@@ -226,7 +226,7 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	if !slices.Equal(o.PreferredZones, []string{"za", "zb"}) {
 		t.Errorf("the preferred zones are %q", o.PreferredZones)
 	}
-	if o.Mode != ModeAuto || !o.Disabled || o.Name != "mine" || o.LegacyGrace != ownerref.GraceDefault {
+	if o.Mode != ModeAuto || !o.Disabled || o.Name != "mine" || o.LegacyGrace != legacypods.GraceDefault {
 		t.Errorf("the options are %+v", o)
 	}
 	if err := fs.Parse([]string{"--leader-elect-legacy-grace=0"}); err != nil || o.LegacyGrace >= 0 {

@@ -23,9 +23,9 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/extension"
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -150,7 +150,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
 	fs.StringVar(&o.LegacyName, "leader-elect-legacy-name", o.LegacyName, "Name of the legacy lock. Empty means that of the Lease.")
 	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty means that of the own workload.")
-	o.LegacyGrace = cmp.Or(o.LegacyGrace, ownerref.GraceDefault)
+	o.LegacyGrace = cmp.Or(o.LegacyGrace, legacypods.GraceDefault)
 	fs.Var((*grace)(&o.LegacyGrace), "leader-elect-legacy-grace", "Silence of a node after which a legacy pod on it counts as gone. 0 is never.")
 }
 

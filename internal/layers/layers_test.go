@@ -43,15 +43,15 @@ var house = map[string]string{
 	"locks/annotation": "kubernetes logr internal/apierror internal/rawapi internal/record locks",
 	"locks/lease":      "kubernetes logr internal/apierror internal/rawapi internal/record locks",
 	"locks/memory":     "locks",
-	"locks/ownerref":   "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks",
+	"locks/ownerref":   "kubernetes logr internal/apierror internal/rawapi internal/record",
 
 	"locks/multilock":                    "locks/multilock/internal/candidate locks/multilock/shield locks/multilock/twin",
 	"locks/multilock/internal/candidate": "backoff kubernetes election/timing internal/patience internal/phase internal/presence internal/record locks locks/lease locks/ownerref",
-	"locks/multilock/shield":             "backoff kubernetes logr internal/live internal/patience internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/lease locks/multilock/internal/candidate locks/ownerref",
+	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/patience internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/lease locks/multilock/internal/candidate locks/ownerref",
 	"locks/multilock/twin":               "internal/phase internal/presence internal/record locks locks/annotation locks/lease locks/multilock/internal/candidate locks/ownerref",
 
-	"migrate":  "kubernetes logr internal/apierror internal/inspect internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
-	"operator": "kubernetes logr otel pflag election election/status internal/environment internal/events internal/extension internal/leaderservice internal/leasewatch internal/metrics internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/lease locks/memory locks/multilock locks/ownerref zone",
+	"migrate":  "kubernetes logr internal/apierror internal/inspect internal/legacypods internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"operator": "kubernetes logr otel pflag election election/status internal/environment internal/events internal/extension internal/leaderservice internal/leasewatch internal/legacypods internal/metrics internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/lease locks/memory locks/multilock locks/ownerref zone",
 	"zone":     "kubernetes election election/status locks",
 
 	"internal/apierror":      "kubernetes locks",
@@ -62,6 +62,7 @@ var house = map[string]string{
 	"internal/inspect":       "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
 	"internal/leaderservice": "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/leasewatch":    "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
+	"internal/legacypods":    "kubernetes logr internal/apierror internal/presence internal/rawapi locks locks/ownerref",
 	"internal/live":          "",
 	"internal/metrics":       "otel locks",
 	"internal/patience":      "kubernetes internal/live locks", // the errors of the API

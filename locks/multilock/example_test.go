@@ -89,8 +89,8 @@ func ExampleNewShield() {
 			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
 			Timing:    election.Timing{}.WithDefaults(),
 		},
-		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=my-operator"},
-		Settle:           -1, // zero asks the API server whether a wait is needed
+		PodSelector: "app=my-operator",
+		Settle:      -1, // zero asks the API server whether a wait is needed
 	})
 	if err != nil {
 		panic(err)

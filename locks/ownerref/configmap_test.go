@@ -246,7 +246,7 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 	record := func(cm *corev1.ConfigMap) Record { return Recognize(cm) }
 	a := leaseRef("lock.a", "lease-a")
 	many := one
-	for i := range MaxSeen + 1 {
+	for i := range maxSeen + 1 {
 		many.Seen = append(many.Seen, podOf(fmt.Sprint(i)))
 	}
 	for name, tc := range map[string]struct {
@@ -266,8 +266,8 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 		"change a legacy lock":           {changed(record(configMap(nil, podRef("p", "pu"))), one), "it is legacy"},
 		"change what is no lock":         {changed(record(holding(other, configMap(nil))), one), "holds data"},
 		"take the last presence":         {changed(record(configMap(dual, a)), ShieldState{Armed: true}), "for ever"},
-		"seal what is not armed":         {changed(record(configMap(notes{AnnotationArmed: "false"}, a)), sealing), "only an armed shield"},
-		"seal what was not here sealed":  {changed(record(configMap(notes{AnnotationArmed: "else"})), sealing), "only an armed shield"},
+		"seal what is not armed":         {changed(record(configMap(notes{annotationArmed: "false"}, a)), sealing), "only an armed shield"},
+		"seal what was not here sealed":  {changed(record(configMap(notes{annotationArmed: "else"})), sealing), "only an armed shield"},
 		"remove nothing":                 {removed(record(nil)), "it is absent"},
 		"remove what is no lock":         {removed(record(holding(other, configMap(nil)))), "holds data"},
 		"remove a record made up":        {removed(Record{Kind: Legacy, UID: "u"}), "not ours"},

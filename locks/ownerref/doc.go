@@ -3,8 +3,8 @@
 
 // Package ownerref handles the lock of leader-for-life (operator-sdk and operator-lib): a
 // ConfigMap whose only ownerReference names the leader's pod. It tells such a lock from
-// everything else, judges whether its owner may still lead, counts the pods that may, and
-// keeps the shield. The shield is the same ConfigMap, owned by the presence objects of
+// everything else, and keeps the shield. The shield is the same ConfigMap, owned by the presence
+// objects of
 // candidates instead. Every version of leader-for-life only waits while it exists.
 //
 // The package decides nothing about leadership: a lock built from it and a Lease does. M1
@@ -12,7 +12,7 @@
 //
 // # Permissions
 //
-// [ConfigMap] and [LegacyPods] need these rules in a Role of the lock's namespace:
+// A migration off such a lock needs these rules in a Role of the lock's namespace:
 //
 //	apiGroups: [""]
 //	resources: [configmaps]

@@ -12,7 +12,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Is this ConfigMap a leader-for-life lock, and may its owner still lead?
+// Is this ConfigMap a leader-for-life lock, and whose?
 func ExampleRecognize() {
 	lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: "my-operator-lock", UID: "c1", ResourceVersion: "7",
@@ -20,16 +20,6 @@ func ExampleRecognize() {
 	}}
 	r := ownerref.Recognize(lock)
 	fmt.Println(r.Kind, "of", r.Owner)
-
-	terminating := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: "my-operator-1", UID: "p1", DeletionTimestamp: &metav1.Time{},
-	}}
-	for _, pod := range []*corev1.Pod{terminating, nil} {
-		v := ownerref.Judge(r.Owner, pod, ownerref.NodeObservation{})
-		fmt.Println(v.State, v.MayLead)
-	}
 	// Output:
 	// legacy of my-operator-1/p1
-	// terminating true
-	// gone false
 }

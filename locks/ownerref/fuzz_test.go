@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,57 +80,16 @@ func judgeRecord(t *testing.T, cm *corev1.ConfigMap, r Record) {
 	if r.Kind == Sealed && (len(owners) > 0 || phase != record.PhaseSealed && phase != record.PhaseClean) {
 		t.Fatalf("in phase %q with %d owners it is read as sealed", phase, len(owners))
 	}
-	if r.Shield.Armed && (cm.UID == "" || marks[AnnotationArmed] != string(cm.UID) || onePod) {
-		t.Fatalf("armed %q of UID %q is read as armed", marks[AnnotationArmed], cm.UID)
+	if r.Shield.Armed && (cm.UID == "" || marks[annotationArmed] != string(cm.UID) || onePod) {
+		t.Fatalf("armed %q of UID %q is read as armed", marks[annotationArmed], cm.UID)
 	}
-	if len(r.Shield.Seen) > MaxSeen || len(r.Shield.Presumed) > MaxSeen {
+	if len(r.Shield.Seen) > maxSeen || len(r.Shield.Presumed) > maxSeen {
 		t.Fatalf("%d pods were read", max(len(r.Shield.Seen), len(r.Shield.Presumed)))
 	}
 }
 
 // mostWhy is longer than any reason.
 const mostWhy = 20 << 10
-
-// FuzzJudge judges any JSON that decodes as a pod, with any observation: the pod has
-// ended only if it is finished, none of its containers runs and its kubelet is alive, and
-// it counts as gone only after the grace has passed.
-func FuzzJudge(f *testing.F) {
-	const finished = `{"metadata":{"uid":"u"},"spec":{"nodeName":"n","containers":[{}],"terminationGracePeriodSeconds":9223372036854775807},"status":{"phase":"Failed"}}`
-	f.Add([]byte(finished), "u", uint8(0x1f), int64(time.Second), int64(time.Minute), int64(time.Minute))
-	f.Add([]byte(finished), "v", uint8(0), int64(0), int64(0), int64(0))
-	f.Add([]byte(`{"metadata":{"uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}`), "u", uint8(7), int64(time.Hour), int64(0), int64(time.Minute))
-	f.Add([]byte(`{"metadata":{"uid":"u"},"status":{"phase":"Succeeded","containerStatuses":[{"state":{"running":{}}}]}}`), "u", uint8(0x7f), int64(-1), int64(-1), int64(-1))
-	f.Fuzz(func(t *testing.T, b []byte, uid string, bits uint8, silent, finishedFor, grace int64) {
-		var pod corev1.Pod
-		if json.Unmarshal(b, &pod) != nil {
-			t.Skip("no pod")
-		}
-		bit := func(n int) bool { return bits&(1<<n) != 0 }
-		s := NodeObservation{
-			HeartKnown: bit(0), Beats: bit(1), OthersBeat: bit(2), NodeKnown: bit(3), Exists: bit(4), Ready: bit(5), OutOfService: bit(6),
-			SilentFor: time.Duration(silent), FinishedFor: time.Duration(finishedFor), Grace: time.Duration(grace),
-		}
-		v := Judge(Owner{Kind: Pod, UID: types.UID(uid)}, &pod, s)
-		byTime := s.Grace > 0 && pod.Spec.NodeName != "" && (s.NodeKnown && s.OutOfService || s.HeartKnown && s.OthersBeat && s.SilentFor >= s.Grace)
-		switch {
-		case v.MayLead && v.Presumed, v.Presumed && !byTime:
-			t.Fatalf("%+v after %+v", v, s)
-		case v.MayLead || v.Presumed || pod.UID != types.UID(uid) || pod.Spec.NodeName == "" && finishedPhase(pod):
-			return
-		}
-		kubelet := s.HeartKnown && s.Beats || !s.HeartKnown && s.NodeKnown && s.Exists && s.Ready
-		if !finishedPhase(pod) || runs(&pod) || !kubelet {
-			t.Fatalf("a pod in phase %s has ended by %+v: %+v", pod.Status.Phase, s, v)
-		}
-		if g := pod.Spec.TerminationGracePeriodSeconds; g != nil && !reported(&pod) && s.FinishedFor.Seconds() < float64(min(*g, mostGrace)) {
-			t.Fatalf("of a grace of %ds %v have passed, and it counts as ended", *g, s.FinishedFor)
-		}
-	})
-}
-
-func finishedPhase(pod corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
 
 // TestWhoeverWritesManyOwnersIsNotToldInFull, and a shield with as many presences is
 // still a shield.
@@ -146,7 +104,7 @@ func TestWhoeverWritesManyOwnersIsNotToldInFull(t *testing.T) {
 	for i := range cm.OwnerReferences {
 		cm.OwnerReferences[i].APIVersion, cm.OwnerReferences[i].Kind = "coordination.k8s.io/v1", Lease
 	}
-	cm.Annotations = map[string]string{AnnotationArmed: unarmed}
+	cm.Annotations = map[string]string{annotationArmed: unarmed}
 	if r := Recognize(cm); r.Kind != Shield || r.Shield.Armed {
 		t.Errorf("it is %s: %s", r.Kind, r.Why)
 	}

@@ -49,8 +49,8 @@ type notes = map[string]string
 const old = `[{"name":"old","uid":"uid-old"}]`
 
 var (
-	dual   = notes{record.AnnotationPhase: "dual", record.AnnotationPhaseStep: "1", AnnotationArmed: "u", AnnotationSeen: old}
-	sealed = notes{record.AnnotationPhase: "sealed", record.AnnotationPhaseStep: "2", AnnotationArmed: "u"}
+	dual   = notes{record.AnnotationPhase: "dual", record.AnnotationPhaseStep: "1", annotationArmed: "u", annotationSeen: old}
+	sealed = notes{record.AnnotationPhase: "sealed", record.AnnotationPhaseStep: "2", annotationArmed: "u"}
 	other  = map[string]string{"config.yaml": "a: b"}
 )
 
@@ -86,22 +86,22 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 
 		"a shield":                       {configMap(dual, a, b), Record{Kind: Shield, Shield: ShieldState{aAndB, true, stage, seen, nil}}},
 		"of a newer Lease API":           {configMap(dual, a, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v2", Kind: "Lease", Name: "lock.b", UID: "lease-b"}), Record{Kind: Shield, Shield: ShieldState{aAndB, true, stage, seen, nil}}},
-		"unarmed":                        {configMap(notes{AnnotationArmed: "false"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1]}}},
-		"armed by hand":                  {configMap(notes{AnnotationArmed: "true"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1]}}},
-		"restored from a copy":           {configMap(notes{AnnotationArmed: "another", AnnotationSeen: old}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
+		"unarmed":                        {configMap(notes{annotationArmed: "false"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1]}}},
+		"armed by hand":                  {configMap(notes{annotationArmed: "true"}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1]}}},
+		"restored from a copy":           {configMap(notes{annotationArmed: "another", annotationSeen: old}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
 		"to which data was added":        {holding(other, configMap(dual, a)), Record{Kind: Shield, Shield: ShieldState{aAndB[:1], true, stage, seen, nil}}},
 		"stripped of its annotations":    {configMap(nil, a, b), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB}}},
 		"stripped of its owners":         {configMap(dual), Record{Kind: Shield, Shield: ShieldState{nil, true, stage, seen, nil}}},
-		"of pods presumed gone":          {configMap(notes{AnnotationPresumed: old}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Presumed: seen}}},
-		"of all but who was seen":        {configMap(notes{AnnotationSeen: old}), Record{Kind: Shield, Shield: ShieldState{Seen: seen}}},
+		"of pods presumed gone":          {configMap(notes{annotationPresumed: old}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Presumed: seen}}},
+		"of all but who was seen":        {configMap(notes{annotationSeen: old}), Record{Kind: Shield, Shield: ShieldState{Seen: seen}}},
 		"with a pod among its owners":    {configMap(dual, a, pod), Record{Kind: Foreign, Why: "Pod p (v1)"}},
 		"with another kind among them":   {configMap(dual, a, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "nu"}), Record{Kind: Foreign, Why: "Node n (v1)"}},
 		"with another API's Lease":       {configMap(dual, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Lease", Name: "x", UID: "xu"}), Record{Kind: Foreign, Why: "example.com/v1"}},
-		"with an election record on it":  {configMap(notes{recordKey: "{}", AnnotationArmed: "u"}, a), Record{Kind: Foreign, Why: "election record"}},
-		"garbage where its stage stands": {configMap(notes{record.AnnotationPhase: "x", AnnotationSeen: `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
+		"with an election record on it":  {configMap(notes{recordKey: "{}", annotationArmed: "u"}, a), Record{Kind: Foreign, Why: "election record"}},
+		"garbage where its stage stands": {configMap(notes{record.AnnotationPhase: "x", annotationSeen: `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]}, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Seen: seen}}},
 
 		"sealed":              {configMap(sealed), Record{Kind: Sealed, Shield: ShieldState{Armed: true, Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}}},
-		"sealed, made anew":   {configMap(notes{record.AnnotationPhase: "sealed", AnnotationArmed: "false"}), Record{Kind: Sealed, Shield: ShieldState{Stage: record.Stage{Phase: record.PhaseSealed}}}},
+		"sealed, made anew":   {configMap(notes{record.AnnotationPhase: "sealed", annotationArmed: "false"}), Record{Kind: Sealed, Shield: ShieldState{Stage: record.Stage{Phase: record.PhaseSealed}}}},
 		"clean":               {configMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Shield: ShieldState{Stage: record.Stage{Phase: record.PhaseClean}}}},
 		"sealed, with owners": {configMap(sealed, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}}},
 		"sealed, with a pod":  {configMap(sealed, pod), Record{Kind: Legacy, Owner: Owner{Pod, "p", "pu"}}},
@@ -146,14 +146,14 @@ func TestAShieldsStateIsAValue(t *testing.T) {
 
 func TestOnlySoManyAreRemembered(t *testing.T) {
 	var s ShieldState
-	for i := range MaxSeen + 5 {
+	for i := range maxSeen + 5 {
 		s = s.Remember(podOf(fmt.Sprint(i)))
 	}
-	if len(s.Seen) != MaxSeen || s.Seen[0] != podOf("5") {
+	if len(s.Seen) != maxSeen || s.Seen[0] != podOf("5") {
 		t.Errorf("%d are remembered, the oldest is %v", len(s.Seen), s.Seen[0])
 	}
 	written := s.With(presenceOf("a")).written(configMap(nil))
-	written.Annotations[AnnotationSeen] = `[{"name":"first","uid":"uid-first"},` + written.Annotations[AnnotationSeen][1:]
+	written.Annotations[annotationSeen] = `[{"name":"first","uid":"uid-first"},` + written.Annotations[annotationSeen][1:]
 	if got := Recognize(written).Shield.Seen; !reflect.DeepEqual(got, s.Seen) {
 		t.Errorf("read back %v", got)
 	}

@@ -21,19 +21,19 @@ import (
 // The annotations of a shield, besides those of its stage. Each of them marks a ConfigMap
 // as zonelect's.
 const (
-	// AnnotationArmed is the UID of the ConfigMap once it is armed, so that a copy that
+	// annotationArmed is the UID of the ConfigMap once it is armed, so that a copy that
 	// somebody restores is not armed.
-	AnnotationArmed = "zonelect.dev/shield-armed"
-	// AnnotationSeen is ShieldState.Seen as JSON: an array of objects with a name and a uid.
-	AnnotationSeen = "zonelect.dev/legacy-pods"
-	// AnnotationPresumed is ShieldState.Presumed in the same form.
-	AnnotationPresumed = "zonelect.dev/presumed-gone"
+	annotationArmed = "zonelect.dev/shield-armed"
+	// annotationSeen is ShieldState.Seen as JSON: an array of objects with a name and a uid.
+	annotationSeen = "zonelect.dev/legacy-pods"
+	// annotationPresumed is ShieldState.Presumed in the same form.
+	annotationPresumed = "zonelect.dev/presumed-gone"
 )
 
 const unarmed = "false"
 
-// MaxSeen bounds ShieldState.Seen.
-const MaxSeen = 100
+// maxSeen bounds ShieldState.Seen.
+const maxSeen = 100
 
 // ShieldState is the content of a shield. It is a value: its methods return changed
 // copies and leave the receiver unchanged.
@@ -44,12 +44,12 @@ type ShieldState struct {
 	// candidate may lead under an unarmed shield, sealed or not.
 	Armed bool
 	Stage record.Stage
-	// Seen lists the legacy owners that candidates have seen, at most MaxSeen, the oldest
+	// Seen lists the legacy owners that candidates have seen, at most 100, the oldest
 	// first.
 	Seen []Owner
 	// Presumed lists the legacy pods that still existed when the shield was armed,
 	// because their nodes had been silent for the grace or were out of service (M11), at
-	// most MaxSeen. If the node of one is heard of again, the leader must stop.
+	// most 100. If the node of one is heard of again, the leader must stop.
 	Presumed []Owner
 }
 
@@ -70,7 +70,7 @@ func (s ShieldState) Without(p Owner) ShieldState {
 // Has reports whether p is among the presences.
 func (s ShieldState) Has(p Owner) bool { return has(s.Presences, p) }
 
-// Remember returns s with the legacy pod among those seen. Beyond MaxSeen it drops the
+// Remember returns s with the legacy pod among those seen. Beyond 100 it drops the
 // oldest.
 func (s ShieldState) Remember(pod Owner) ShieldState {
 	s.Seen = latest(with(s.Seen, pod))
@@ -99,7 +99,7 @@ func without(owners []Owner, o Owner) []Owner {
 	return slices.DeleteFunc(slices.Clone(owners), func(other Owner) bool { return other.UID == o.UID })
 }
 
-func latest(seen []Owner) []Owner { return seen[max(0, len(seen)-MaxSeen):] }
+func latest(seen []Owner) []Owner { return seen[max(0, len(seen)-maxSeen):] }
 
 // sealing reports whether a shield in that stage needs no owner.
 func sealing(s record.Stage) bool {
@@ -108,23 +108,23 @@ func sealing(s record.Stage) bool {
 
 // marked reports whether any annotation says that a ConfigMap is zonelect's.
 func marked(cm *corev1.ConfigMap) bool {
-	_, armed := cm.Annotations[AnnotationArmed]
-	_, seen := cm.Annotations[AnnotationSeen]
-	_, presumed := cm.Annotations[AnnotationPresumed]
+	_, armed := cm.Annotations[annotationArmed]
+	_, seen := cm.Annotations[annotationSeen]
+	_, presumed := cm.Annotations[annotationPresumed]
 	return armed || seen || presumed || record.ReadStage(cm.Annotations) != record.Stage{}
 }
 
 // readShield reads a shield's state. It treats invalid values as absent.
 func readShield(cm *corev1.ConfigMap) ShieldState {
 	s := ShieldState{
-		Armed: cm.UID != "" && cm.Annotations[AnnotationArmed] == string(cm.UID),
+		Armed: cm.UID != "" && cm.Annotations[annotationArmed] == string(cm.UID),
 		Stage: record.ReadStage(cm.Annotations),
 	}
 	for _, ref := range cm.OwnerReferences {
 		s.Presences = append(s.Presences, ownerOf(ref))
 	}
-	s.Seen = readPods(cm.Annotations[AnnotationSeen])
-	s.Presumed = readPods(cm.Annotations[AnnotationPresumed])
+	s.Seen = readPods(cm.Annotations[annotationSeen])
+	s.Presumed = readPods(cm.Annotations[annotationPresumed])
 	return s
 }
 
@@ -167,9 +167,9 @@ func (s ShieldState) written(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	if s.Armed {
 		armed = string(cm.UID)
 	}
-	metav1.SetMetaDataAnnotation(&cm.ObjectMeta, AnnotationArmed, armed)
-	writePods(cm.Annotations, AnnotationSeen, s.Seen)
-	writePods(cm.Annotations, AnnotationPresumed, s.Presumed)
+	metav1.SetMetaDataAnnotation(&cm.ObjectMeta, annotationArmed, armed)
+	writePods(cm.Annotations, annotationSeen, s.Seen)
+	writePods(cm.Annotations, annotationPresumed, s.Presumed)
 	return cm
 }
 
@@ -204,8 +204,8 @@ func (s ShieldState) check() error {
 			errs = append(errs, fmt.Errorf("%s %s cannot be remembered: it needs the name and the UID of a pod", pod.Kind, pod))
 		}
 	}
-	if most := max(len(s.Seen), len(s.Presumed)); most > MaxSeen {
-		errs = append(errs, fmt.Errorf("%d legacy owners are too many to remember, at most %d are", most, MaxSeen))
+	if most := max(len(s.Seen), len(s.Presumed)); most > maxSeen {
+		errs = append(errs, fmt.Errorf("%d legacy owners are too many to remember, at most %d are", most, maxSeen))
 	}
 	return errors.Join(errs...)
 }

@@ -36,7 +36,6 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -305,9 +304,9 @@ func byPod(name string) metav1.OwnerReference {
 
 // shield puts up a shield that belongs to presences, and took the place of a legacy pod's lock.
 func (w *world) shield(name string, armed bool, step uint64, owners ...presence.Object) {
-	annotations := record.WriteStage(map[string]string{ownerref.AnnotationSeen: `[{"name":"old-0","uid":"uid-old-0"}]`}, record.Stage{Phase: record.PhaseDual, Step: step})
+	annotations := record.WriteStage(map[string]string{"zonelect.dev/legacy-pods": `[{"name":"old-0","uid":"uid-old-0"}]`}, record.Stage{Phase: record.PhaseDual, Step: step})
 	if armed {
-		annotations[ownerref.AnnotationArmed] = "uid-map-" + name
+		annotations["zonelect.dev/shield-armed"] = "uid-map-" + name
 	}
 	var refs []metav1.OwnerReference
 	for _, o := range owners {

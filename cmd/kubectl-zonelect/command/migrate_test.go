@@ -54,8 +54,8 @@ func (w *world) joins(name, zone string) {
 			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 			Version:   "v1.2.0",
 		},
-		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
-		Settle:           -1,
+		PodSelector: "app=op",
+		Settle:      -1,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // inABubble runs a test whose clock begins at midnight and stands still.
@@ -41,7 +40,7 @@ func (w *world) fill() {
 	w.putLease(newLease("given-up", "", "", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationReleased] = "4711" }))
 	w.putLease(newLease("emptied", "", "", func(l *coordinationv1.Lease) { delete(l.Annotations, record.AnnotationReleased) }))
 	w.putLease(newLease("moved", "moved-a_1", "za", phased(record.PhaseSealed, 2)))
-	w.putConfigMap("moved", record.WriteStage(map[string]string{ownerref.AnnotationSeen: `[{"name":"moved-old","uid":"u"}]`}, record.Stage{Phase: record.PhaseSealed, Step: 2}))
+	w.putConfigMap("moved", record.WriteStage(map[string]string{"zonelect.dev/legacy-pods": `[{"name":"moved-old","uid":"u"}]`}, record.Stage{Phase: record.PhaseSealed, Step: 2}))
 	w.announce("waits", "waits-a", "za", "legacy pod waits-old may still lead: it runs")
 	w.putLease(newLease("waits", "waits-a_1", "za", phased(record.PhaseDual, 1)))
 	w.putConfigMap("waits", nil, byPod("waits-old"))

@@ -14,7 +14,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // controls makes a pod, as kind/name, that of a controller. A ReplicaSet ends in its hash.
@@ -148,7 +147,7 @@ func TestALegacyLockOfAnotherNameIsNamed(t *testing.T) {
 				if tc.shield != "-" {
 					w.shield("op", true, 1, a)
 					w.server.Change(mapsPath+"op", func(o apitest.Object) {
-						o["metadata"].(apitest.Object)["annotations"].(apitest.Object)[ownerref.AnnotationSeen] = tc.shield
+						o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/legacy-pods"] = tc.shield
 					})
 				}
 				if tc.old != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -70,7 +71,7 @@ type result struct {
 	sent    time.Time
 	asOf    uint64
 	record  ownerref.Record
-	counted ownerref.Count
+	counted legacypods.Count
 	of      ownerref.Record // the record that was counted for
 	err     error
 }

@@ -34,8 +34,8 @@ func keeperOn(t *testing.T, h http.Handler) *keeper {
 			Candidate: locks.Candidate{Identity: "a"},
 			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
 		},
-		Apps:             apitest.Wire(t, h, appsv1.SchemeGroupVersion),
-		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
+		Apps:        apitest.Wire(t, h, appsv1.SchemeGroupVersion),
+		PodSelector: "app=op",
 	})
 	if err != nil {
 		t.Fatal(err)

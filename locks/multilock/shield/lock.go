@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
@@ -39,7 +40,15 @@ type Config struct {
 	// namespace. Empty means that of the Lease.
 	LegacyName string
 	Mode       candidate.Mode // empty means Auto
-	ownerref.LegacyPodOptions
+	// PodSelector is a label selector for all of the operator's pods, old and new.
+	// Empty means the selector of the Deployment, StatefulSet or DaemonSet that this
+	// pod belongs to.
+	PodSelector string
+	// LegacyGrace is how long the node of a legacy pod must have been silent before the
+	// pod counts as gone (M11): at least 20 s. Zero means a minute, negative means never. It is
+	// the one rule that trades safety for availability: behind a partition the pod may go on
+	// working.
+	LegacyGrace time.Duration
 	// Settle is M7's wait. If it is zero, the lock asks the API server for its version,
 	// and waits for 5 s before 1.35 and not at all from 1.35 on. Negative means
 	// no wait.
@@ -61,7 +70,7 @@ type Lock struct {
 	doubted   chan struct{} // signaled when the connections may be dead
 	presence  *presence.Keeper
 	configMap *ownerref.ConfigMap
-	pods      *ownerref.LegacyPods
+	pods      *legacypods.Counter
 	tenures   chan *tenure
 }
 
@@ -81,10 +90,10 @@ func New(c Config) (*Lock, error) {
 	var errs [3]error
 	s.lease, s.phase, errs[0] = c.NewLease(record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
 	s.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Labels: c.Lease.Labels, Logger: c.Lease.Logger})
-	s.pods, errs[2] = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
+	s.pods, errs[2] = legacypods.New(legacypods.Config{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,
-		LegacyPodOptions: c.LegacyPodOptions, Logger: c.Lease.Logger,
+		PodSelector: c.PodSelector, LegacyGrace: c.LegacyGrace, Logger: c.Lease.Logger,
 	})
 	if err := errors.Join(append([]error{c.check()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -62,20 +63,20 @@ func leader() *state {
 func (s *state) tallies(standing ...ownerref.Owner) {
 	s.pods = podCount{at: start, of: s.record.Number, uid: s.record.UID}
 	for _, o := range standing {
-		s.pods.standing = append(s.pods.standing, ownerref.Standing{Pod: o, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}})
+		s.pods.standing = append(s.pods.standing, legacypods.Standing{Pod: o, Verdict: legacypods.Verdict{State: legacypods.Alive, MayLead: true}})
 	}
 }
 
 // TestAPodOfTheOwnRevisionIsNotCalledLegacy: it counts as such (M4), and has probably just started.
 func TestAPodOfTheOwnRevisionIsNotCalledLegacy(t *testing.T) {
-	pod := func(name string, kin bool) ownerref.Standing {
-		return ownerref.Standing{Pod: ownerref.Owner{Name: name}, Kin: kin, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}}
+	pod := func(name string, kin bool) legacypods.Standing {
+		return legacypods.Standing{Pod: ownerref.Owner{Name: name}, Kin: kin, Verdict: legacypods.Verdict{State: legacypods.Alive, MayLead: true}}
 	}
 	for want, c := range map[string]podCount{
-		"legacy pods that may still lead: old (alive)":                                 {standing: []ownerref.Standing{pod("old", false)}},
-		"pods of the own revision that have not announced themselves yet: new (alive)": {standing: []ownerref.Standing{pod("new", true)}},
+		"legacy pods that may still lead: old (alive)":                                 {standing: []legacypods.Standing{pod("old", false)}},
+		"pods of the own revision that have not announced themselves yet: new (alive)": {standing: []legacypods.Standing{pod("new", true)}},
 		"legacy pods that may still lead: a (alive), b (alive), c (alive), 1 more; pods of the own revision that have not announced themselves yet: new (alive); why": {
-			standing: []ownerref.Standing{pod("a", false), pod("b", false), pod("new", true), pod("c", false), pod("d", false)}, note: "why",
+			standing: []legacypods.Standing{pod("a", false), pod("b", false), pod("new", true), pod("c", false), pod("d", false)}, note: "why",
 		},
 	} {
 		if got := c.waitingFor(); got != want {
@@ -600,8 +601,8 @@ func presuming() *state {
 	return s
 }
 
-func unreachable(heard bool) []ownerref.Standing {
-	return []ownerref.Standing{{Pod: legacy, Heard: heard, Verdict: ownerref.Verdict{State: ownerref.Unreachable, MayLead: true}}}
+func unreachable(heard bool) []legacypods.Standing {
+	return []legacypods.Standing{{Pod: legacy, Heard: heard, Verdict: legacypods.Verdict{State: legacypods.Unreachable, MayLead: true}}}
 }
 
 func TestM11APodThatWasPresumedGoneAndIsHeardOfEndsTheTermAndTheShield(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -58,13 +59,13 @@ type podCount struct {
 	at       time.Time // zero if none was taken in this term
 	of       uint64
 	uid      types.UID
-	standing []ownerref.Standing
-	presumed []ownerref.Standing
+	standing []legacypods.Standing
+	presumed []legacypods.Standing
 	note     string // why M11 could not be applied
 }
 
 // returned returns a pod that was presumed gone but is not; nil if there is none.
-func (c podCount) returned(presumed []ownerref.Owner) *ownerref.Standing {
+func (c podCount) returned(presumed []ownerref.Owner) *legacypods.Standing {
 	for _, p := range presumed {
 		for _, s := range c.standing {
 			if s.Pod.UID == p.UID && s.Heard {
@@ -79,7 +80,7 @@ func (c podCount) returned(presumed []ownerref.Owner) *ownerref.Standing {
 func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
 	all := slices.Concat(c.standing, c.presumed)
 	return slices.DeleteFunc(slices.Clone(presumed), func(p ownerref.Owner) bool {
-		return !slices.ContainsFunc(all, func(s ownerref.Standing) bool { return s.Pod.UID == p.UID })
+		return !slices.ContainsFunc(all, func(s legacypods.Standing) bool { return s.Pod.UID == p.UID })
 	})
 }
 
@@ -166,7 +167,7 @@ func (c podCount) waitingFor() string {
 // that was presumed gone is not.
 func (s *state) observeCount(c podCount) error {
 	s.pods = c
-	runs := func(p ownerref.Standing) bool { return p.Running && p.Verdict.State == ownerref.Alive }
+	runs := func(p legacypods.Standing) bool { return p.Running && p.Verdict.State == legacypods.Alive }
 	if s.unled.IsZero() && !s.led && s.record.Kind == ownerref.Absent && slices.ContainsFunc(c.standing, runs) {
 		s.unled = c.at
 	}

@@ -140,7 +140,7 @@ func (s *editedLock) enter(name string, change ...func(*entry)) *member {
 	e := &entry{
 		zone: "za", cfg: s.Cluster.RESTConfig("za"),
 		self:   environment.Self{Identity: fmt.Sprintf("%s_%d", name, time.Now().UnixMicro()), PodName: name, Namespace: "default"},
-		legacy: multilock.ShieldConfig{LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=" + s.lock, LegacyGrace: s.grace}},
+		legacy: multilock.ShieldConfig{PodSelector: "app=" + s.lock, LegacyGrace: s.grace},
 		log:    s.logger(name),
 	}
 	e.cfg.Wrap(m.wire.around)

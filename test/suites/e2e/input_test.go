@@ -10,7 +10,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"slices"
 	"strings"
 	"testing"
@@ -25,8 +24,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -401,7 +401,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheDefaultGrace(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	const heartbeat = 10 * time.Second
-	grace, took := ownerref.GraceDefault, time.Since(cut)
+	grace, took := legacypods.GraceDefault, time.Since(cut)
 	if t.Logf("a candidate leads %v after the power was lost", took.Round(time.Millisecond)); took < grace-heartbeat || took > grace+5*time.Second {
 		t.Errorf("it leads %v after the power was lost, want about %v", took, grace)
 	}

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -153,7 +154,7 @@ func (y *yard) configMap(name string) *ownerref.ConfigMap {
 // count returns the legacy pods' names, as one pod of the operator sees them.
 func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, error) {
 	y.t.Helper()
-	pods, err := ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
+	pods, err := legacypods.New(legacypods.Config{
 		Core: y.user.CoreV1().RESTClient(), Apps: y.user.AppsV1().RESTClient(), Coordination: y.user.CoordinationV1().RESTClient(),
 		Namespace: y.name, Lock: "lock", Self: self,
 	})

@@ -35,6 +35,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/heartbeat"
+	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
@@ -539,7 +540,7 @@ func beside(zone string) func(*tenant) {
 		o.options.Mode, o.options.LegacyGrace = operator.ModeAuto, -1
 		o.other = o.pod("legacy", zone, metav1.OwnerReference{})
 		if zone == deadZone {
-			o.options.LegacyGrace = ownerref.GraceLeast
+			o.options.LegacyGrace = legacypods.GraceLeast
 			o.other.Status.Phase = corev1.PodRunning
 			_, err := o.admin.CoreV1().Pods(o.name).UpdateStatus(o.ctx, o.other, metav1.UpdateOptions{})
 			must(o.t, err)

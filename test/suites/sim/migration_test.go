@@ -150,8 +150,8 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 			Pod:       ownerref.Owner{Name: at.name, UID: at.uid()},
 			Timing:    p.timing,
 		},
-		Apps:             w.client(appsv1.SchemeGroupVersion),
-		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
+		Apps:        w.client(appsv1.SchemeGroupVersion),
+		PodSelector: "app=op",
 	}
 	if m.compares {
 		config.Settle = -1

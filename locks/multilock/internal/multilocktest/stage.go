@@ -158,9 +158,9 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 			Candidate: who,
 			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 		},
-		Apps:             apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
-		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
-		Settle:           -1,
+		Apps:        apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
+		PodSelector: "app=op",
+		Settle:      -1,
 	}
 	for _, f := range change {
 		f(&config)

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+package legacypods
 
 import (
 	"errors"
@@ -17,28 +17,29 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 func TestNewLegacyPodsListsWhatIsWrong(t *testing.T) {
 	fine := newWorld(t).legacyPods(0).config
 	for name, tc := range map[string]struct {
-		change func(*LegacyPodsConfig)
+		change func(*Config)
 		says   string
 	}{
-		"no client":          {func(c *LegacyPodsConfig) { c.Core = nil }, "REST client for v1"},
-		"no leases":          {func(c *LegacyPodsConfig) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
-		"no way to find":     {func(c *LegacyPodsConfig) { c.PodSelector, c.Apps = "", nil }, "REST client for apps/v1"},
-		"no pod":             {func(c *LegacyPodsConfig) { c.Self.Name = "" }, "name is empty"},
-		"a pod by name only": {func(c *LegacyPodsConfig) { c.Self.UID = "" }, "UID of the own pod"},
-		"no lock":            {func(c *LegacyPodsConfig) { c.Lock = "" }, "lock's name"},
-		"no namespace":       {func(c *LegacyPodsConfig) { c.Namespace = "" }, "namespace is empty"},
-		"no selector":        {func(c *LegacyPodsConfig) { c.PodSelector = "a=b=c" }, "a=b=c"},
-		"one for everything": {func(c *LegacyPodsConfig) { c.PodSelector = " " }, "no or all pods"},
-		"a hasty grace":      {func(c *LegacyPodsConfig) { c.LegacyGrace = 19 * time.Second }, "at least 20s"},
+		"no client":          {func(c *Config) { c.Core = nil }, "REST client for v1"},
+		"no leases":          {func(c *Config) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
+		"no way to find":     {func(c *Config) { c.PodSelector, c.Apps = "", nil }, "REST client for apps/v1"},
+		"no pod":             {func(c *Config) { c.Self.Name = "" }, "name is empty"},
+		"a pod by name only": {func(c *Config) { c.Self.UID = "" }, "UID of the own pod"},
+		"no lock":            {func(c *Config) { c.Lock = "" }, "lock's name"},
+		"no namespace":       {func(c *Config) { c.Namespace = "" }, "namespace is empty"},
+		"no selector":        {func(c *Config) { c.PodSelector = "a=b=c" }, "a=b=c"},
+		"one for everything": {func(c *Config) { c.PodSelector = " " }, "no or all pods"},
+		"a hasty grace":      {func(c *Config) { c.LegacyGrace = 19 * time.Second }, "at least 20s"},
 	} {
 		config := fine
 		tc.change(&config)
-		if _, err := NewLegacyPods(config); err == nil || !strings.Contains(err.Error(), tc.says) {
+		if _, err := New(config); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want words like %q", name, err, tc.says)
 		}
 	}
@@ -120,11 +121,11 @@ func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", corev1.ConditionTrue)
 	w.pod("old", "n1")
-	c := w.legacyPods(0, func(c *LegacyPodsConfig) { c.Self = Owner{} })
+	c := w.legacyPods(0, func(c *Config) { c.Self = ownerref.Owner{} })
 	if got := text(w.take(c)); got != "[old] []" {
 		t.Errorf("counted %s", got)
 	}
-	if _, err := NewLegacyPods(LegacyPodsConfig{Core: c.config.Core, Apps: c.config.Apps, Coordination: c.config.Coordination, Namespace: "ns", Lock: "lock"}); err == nil {
+	if _, err := New(Config{Core: c.config.Core, Apps: c.config.Apps, Coordination: c.config.Coordination, Namespace: "ns", Lock: "lock"}); err == nil {
 		t.Error("without a selector nobody knows whose pods to count")
 	}
 }
@@ -137,7 +138,7 @@ func TestALegacyOwnersRevisionIsLegacy(t *testing.T) {
 	of := func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "old") }
 	w.pod("old-1", "n1", of)
 	w.pod("old-2", "n1", of, phase(corev1.PodPending, ""), containers())
-	c := w.legacyPods(0, func(c *LegacyPodsConfig) { c.Self = podOf("old-1") })
+	c := w.legacyPods(0, func(c *Config) { c.Self = podOf("old-1") })
 	if got := text(w.take(c, podOf("old-1"))); got != "[old-1 old-2] []" {
 		t.Errorf("counted %s", got)
 	}
@@ -174,9 +175,9 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				w := newWorld(t)
 				tc.set(w)
-				owner, seen := podOf("old"), []Owner(nil)
+				owner, seen := podOf("old"), []ownerref.Owner(nil)
 				if how == "seen" {
-					owner, seen = Owner{}, []Owner{podOf("old")}
+					owner, seen = ownerref.Owner{}, []ownerref.Owner{podOf("old")}
 				}
 				got, err := w.legacyPods(0).Count(t.Context(), owner, seen)
 				if tc.wrong != "" {
@@ -210,7 +211,7 @@ func TestOneThatIsGoneIsNotAskedForAgain(t *testing.T) {
 
 func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}
-	discovering := func(c *LegacyPodsConfig) { c.PodSelector = "" }
+	discovering := func(c *Config) { c.PodSelector = "" }
 	owned := func(apiVersion, kind, name string) func(*world) {
 		return func(w *world) {
 			w.pod("self", "n0", func(p *corev1.Pod) { p.OwnerReferences = controlledBy(apiVersion, kind, name) })
@@ -276,7 +277,7 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 				set(w)
 			}
 			c := w.legacyPods(0, discovering)
-			got, err := c.Count(t.Context(), Owner{}, nil)
+			got, err := c.Count(t.Context(), ownerref.Owner{}, nil)
 			if tc.says != "" {
 				if !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("counted %s, %v, want words like %q", text(got), err, tc.says)
@@ -305,7 +306,7 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 	} {
 		w := newWorld(t)
 		tc.set(w)
-		_, err := w.legacyPods(0, discovering).Count(t.Context(), Owner{}, nil)
+		_, err := w.legacyPods(0, discovering).Count(t.Context(), ownerref.Owner{}, nil)
 		if err == nil || errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want words like %q", name, err, tc.says)
 		}

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+package legacypods
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 const (
@@ -83,7 +84,7 @@ func (w *world) candidate(name string) presence.Object {
 	return w.present(podOf(name))
 }
 
-func (w *world) present(pod Owner) presence.Object {
+func (w *world) present(pod ownerref.Owner) presence.Object {
 	client := apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion)
 	o, err := presence.Ensure(w.t.Context(), client, "ns", presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}}, nil, func(context.Context) error { return nil })
 	if err != nil {
@@ -146,19 +147,19 @@ func (w *world) end() {
 }
 
 // legacyPods returns a counter of the pods with app=op.
-func (w *world) legacyPods(grace time.Duration, changes ...func(*LegacyPodsConfig)) *LegacyPods {
+func (w *world) legacyPods(grace time.Duration, changes ...func(*Config)) *Counter {
 	w.t.Helper()
-	config := LegacyPodsConfig{
+	config := Config{
 		Core:         apitest.Wire(w.t, w, corev1.SchemeGroupVersion),
 		Apps:         apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
 		Coordination: apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
 		Namespace:    "ns", Lock: "lock", Self: podOf("self"),
-		LegacyPodOptions: LegacyPodOptions{PodSelector: "app=op", LegacyGrace: grace},
+		PodSelector: "app=op", LegacyGrace: grace,
 	}
 	for _, change := range changes {
 		change(&config)
 	}
-	c, err := NewLegacyPods(config)
+	c, err := New(config)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -166,9 +167,9 @@ func (w *world) legacyPods(grace time.Duration, changes ...func(*LegacyPodsConfi
 }
 
 // take takes a count, which must succeed.
-func (w *world) take(c *LegacyPods, owners ...Owner) Count {
+func (w *world) take(c *Counter, owners ...ownerref.Owner) Count {
 	w.t.Helper()
-	count, err := c.Count(w.t.Context(), Owner{}, owners)
+	count, err := c.Count(w.t.Context(), ownerref.Owner{}, owners)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func (w *world) take(c *LegacyPods, owners ...Owner) Count {
 }
 
 // takeFor counts every second for that long, and returns the last count.
-func (w *world) takeFor(c *LegacyPods, d time.Duration) Count {
+func (w *world) takeFor(c *Counter, d time.Duration) Count {
 	w.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(time.Second)
@@ -200,4 +201,8 @@ func text(c Count) string {
 func controlledBy(apiVersion, kind, name string) []metav1.OwnerReference {
 	yes := true
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}}
+}
+
+func podOf(name string) ownerref.Owner {
+	return ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)}
 }

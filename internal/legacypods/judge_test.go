@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+package legacypods
 
 import (
 	"strings"
@@ -64,38 +64,38 @@ func uid(uid string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = ty
 func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 	failed, succeeded := phase(corev1.PodFailed, ""), phase(corev1.PodSucceeded, "")
 	evicted, preempted := phase(corev1.PodFailed, "Evicted"), phase(corev1.PodFailed, "Preempting")
-	beats := NodeObservation{HeartKnown: true, Beats: true, SilentFor: 3 * time.Second, Grace: time.Minute}
-	unseen := NodeObservation{HeartKnown: true, Grace: time.Minute}
-	ready := NodeObservation{NodeKnown: true, Exists: true, Ready: true, Grace: time.Minute}
-	sight := func(base NodeObservation, change func(*NodeObservation)) NodeObservation { change(&base); return base }
+	beats := Observation{HeartKnown: true, Beats: true, SilentFor: 3 * time.Second, Grace: time.Minute}
+	unseen := Observation{HeartKnown: true, Grace: time.Minute}
+	ready := Observation{NodeKnown: true, Exists: true, Ready: true, Grace: time.Minute}
+	sight := func(base Observation, change func(*Observation)) Observation { change(&base); return base }
 	// dead observes a node that has been silent for long, by a candidate that saw it beat
 	// before.
-	dead := sight(beats, func(s *NodeObservation) {
+	dead := sight(beats, func(s *Observation) {
 		s.SilentFor, s.OthersBeat, s.NodeKnown, s.Exists = 61*time.Second, true, true, true
 	})
-	declared := sight(unseen, func(s *NodeObservation) { s.NodeKnown, s.Exists, s.OutOfService = true, true, true })
+	declared := sight(unseen, func(s *Observation) { s.NodeKnown, s.Exists, s.OutOfService = true, true, true })
 
 	type verdict struct {
-		state             PodState
+		state             State
 		mayLead, presumed bool
 	}
 	for name, tc := range map[string]struct {
 		pod   *corev1.Pod
-		sight NodeObservation
+		sight Observation
 		want  verdict
 		says  string
 	}{
 		"alive":                      {podWith(), beats, verdict{Alive, true, false}, ""},
-		"nothing is known of it":     {podWith(), NodeObservation{}, verdict{Alive, true, false}, ""},
+		"nothing is known of it":     {podWith(), Observation{}, verdict{Alive, true, false}, ""},
 		"pending":                    {podWith(phase(corev1.PodPending, ""), containers()), beats, verdict{Alive, true, false}, ""},
-		"not scheduled":              {podWith(phase(corev1.PodPending, ""), containers(), unscheduled), NodeObservation{}, verdict{Alive, true, false}, "will start"},
+		"not scheduled":              {podWith(phase(corev1.PodPending, ""), containers(), unscheduled), Observation{}, verdict{Alive, true, false}, "will start"},
 		"unknown":                    {podWith(phase(corev1.PodUnknown, "")), beats, verdict{Alive, true, false}, ""},
 		"its container has ended":    {podWith(containers(ended)), beats, verdict{Alive, true, false}, ""},
 		"its container is restarted": {podWith(containers(waiting)), beats, verdict{Alive, true, false}, ""},
 		"terminating":                {podWith(terminating), beats, verdict{Terminating, true, false}, "terminating"},
 		"terminating, container gone": {podWith(terminating, containers(ended)), beats,
 			verdict{Terminating, true, false}, ""},
-		"gone":                      {nil, NodeObservation{}, verdict{Gone, false, false}, "does not exist"},
+		"gone":                      {nil, Observation{}, verdict{Gone, false, false}, "does not exist"},
 		"another of its name":       {podWith(uid("another")), beats, verdict{Gone, false, false}, "another has its name"},
 		"evicted by the API":        {podWith(terminating, disruption("EvictionByEvictionAPI")), beats, verdict{Terminating, true, false}, ""},
 		"preempted by the schedule": {podWith(terminating, disruption("PreemptionByScheduler")), beats, verdict{Preempted, true, false}, ""},
@@ -106,7 +106,7 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		"evicted":                   {podWith(evicted, containers(ended)), beats, verdict{Evicted, false, false}, ""},
 		"preempted by its kubelet":  {podWith(preempted, containers(ended)), beats, verdict{Preempted, false, false}, ""},
 		"preempted, ended":          {podWith(failed, containers(ended), disruption("PreemptionByScheduler")), beats, verdict{Preempted, false, false}, ""},
-		"failed, never scheduled":   {podWith(failed, containers(), unscheduled), NodeObservation{}, verdict{Completed, false, false}, ""},
+		"failed, never scheduled":   {podWith(failed, containers(), unscheduled), Observation{}, verdict{Completed, false, false}, ""},
 		"failed, node is ready":     {podWith(failed, containers(ended)), ready, verdict{Completed, false, false}, ""},
 		"completed, a container on": {podWith(succeeded, containers(ended, running)), beats, verdict{Completed, true, false}, "still runs"},
 		"evicted, a container on":   {podWith(evicted), beats, verdict{Evicted, true, false}, "still runs"},
@@ -119,50 +119,50 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 
 		// A kubelet before 1.24 writes Failed before it kills.
 		"evicted, containers left out": {podWith(evicted, containers()), beats, verdict{Evicted, true, false}, "may not have killed"},
-		"... for its grace period": {podWith(evicted, containers()), sight(beats, func(s *NodeObservation) { s.FinishedFor = 39 * time.Second }),
+		"... for its grace period": {podWith(evicted, containers()), sight(beats, func(s *Observation) { s.FinishedFor = 39 * time.Second }),
 			verdict{Evicted, true, false}, "may not have killed"},
-		"... and longer": {podWith(evicted, containers()), sight(beats, func(s *NodeObservation) { s.FinishedFor = 40 * time.Second }),
+		"... and longer": {podWith(evicted, containers()), sight(beats, func(s *Observation) { s.FinishedFor = 40 * time.Second }),
 			verdict{Evicted, false, false}, ""},
 		"... than a long one": {podWith(evicted, containers(), func(p *corev1.Pod) {
 			p.Spec.TerminationGracePeriodSeconds = new(int64)
 			*p.Spec.TerminationGracePeriodSeconds = 100
-		}), sight(beats, func(s *NodeObservation) { s.FinishedFor = 109 * time.Second }), verdict{Evicted, true, false}, ""},
+		}), sight(beats, func(s *Observation) { s.FinishedFor = 109 * time.Second }), verdict{Evicted, true, false}, ""},
 		"failed, one of two left out": {podWith(failed, containers(ended), func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other"})
 		}), beats, verdict{Completed, true, false}, "may not have killed"},
 
 		// Not only the kubelet writes Failed.
 		"failed, no beat was seen yet": {podWith(failed, containers(ended)), unseen, verdict{Completed, true, false}, "not seen to be alive"},
-		"failed, the last beat is old": {podWith(failed, containers(ended)), sight(beats, func(s *NodeObservation) { s.SilentFor = 40 * time.Second }),
+		"failed, the last beat is old": {podWith(failed, containers(ended)), sight(beats, func(s *Observation) { s.SilentFor = 40 * time.Second }),
 			verdict{Completed, true, false}, "not seen to be alive"},
-		"failed, ready but silent": {podWith(failed, containers(ended)), sight(ready, func(s *NodeObservation) { s.HeartKnown = true }),
+		"failed, ready but silent": {podWith(failed, containers(ended)), sight(ready, func(s *Observation) { s.HeartKnown = true }),
 			verdict{Completed, true, false}, "not seen to be alive"},
-		"failed, nothing may be read": {podWith(failed, containers(ended)), NodeObservation{Grace: time.Minute}, verdict{Completed, true, false}, "get on nodes"},
+		"failed, nothing may be read": {podWith(failed, containers(ended)), Observation{Grace: time.Minute}, verdict{Completed, true, false}, "get on nodes"},
 		"failed by the pod collector, node not ready": {podWith(failed, containers(ended), terminating, disruption("DeletionByPodGC")),
-			NodeObservation{NodeKnown: true, Exists: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
+			Observation{NodeKnown: true, Exists: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
 		"failed by the pod collector, node gone": {podWith(failed, disruption("DeletionByPodGC"), containers(ended)),
-			NodeObservation{HeartKnown: true, NodeKnown: true, SilentFor: 50 * time.Second, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
+			Observation{HeartKnown: true, NodeKnown: true, SilentFor: 50 * time.Second, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
 		"failed by the pod collector, node silent": {podWith(failed, disruption("DeletionByPodGC")), dead, verdict{Unreachable, false, true}, "silent for 1m1s"},
 
 		// M11.
 		"node silent for the grace":        {podWith(), dead, verdict{Unreachable, false, true}, "may run on"},
 		"... while it terminates":          {podWith(terminating), dead, verdict{Unreachable, false, true}, ""},
-		"... not quite":                    {podWith(), sight(dead, func(s *NodeObservation) { s.SilentFor = time.Minute - 1 }), verdict{Unreachable, true, false}, "does not say"},
-		"... and so are most others":       {podWith(), sight(dead, func(s *NodeObservation) { s.OthersBeat = false }), verdict{Unreachable, true, false}, ""},
-		"... and the rule is off":          {podWith(), sight(dead, func(s *NodeObservation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
-		"... and the rule is negative":     {podWith(), sight(dead, func(s *NodeObservation) { s.Grace = -1 }), verdict{Unreachable, true, false}, ""},
-		"heartbeats may not be read":       {podWith(), sight(dead, func(s *NodeObservation) { s.HeartKnown = false }), verdict{Unreachable, true, false}, ""},
-		"silent, the Node may not be read": {podWith(), sight(dead, func(s *NodeObservation) { s.NodeKnown = false }), verdict{Unreachable, false, true}, ""},
-		"not ready":                        {podWith(), sight(ready, func(s *NodeObservation) { s.Ready = false }), verdict{Unreachable, true, false}, "does not say"},
-		"node gone":                        {podWith(), NodeObservation{NodeKnown: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "does not say"},
+		"... not quite":                    {podWith(), sight(dead, func(s *Observation) { s.SilentFor = time.Minute - 1 }), verdict{Unreachable, true, false}, "does not say"},
+		"... and so are most others":       {podWith(), sight(dead, func(s *Observation) { s.OthersBeat = false }), verdict{Unreachable, true, false}, ""},
+		"... and the rule is off":          {podWith(), sight(dead, func(s *Observation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
+		"... and the rule is negative":     {podWith(), sight(dead, func(s *Observation) { s.Grace = -1 }), verdict{Unreachable, true, false}, ""},
+		"heartbeats may not be read":       {podWith(), sight(dead, func(s *Observation) { s.HeartKnown = false }), verdict{Unreachable, true, false}, ""},
+		"silent, the Node may not be read": {podWith(), sight(dead, func(s *Observation) { s.NodeKnown = false }), verdict{Unreachable, false, true}, ""},
+		"not ready":                        {podWith(), sight(ready, func(s *Observation) { s.Ready = false }), verdict{Unreachable, true, false}, "does not say"},
+		"node gone":                        {podWith(), Observation{NodeKnown: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "does not say"},
 		"out of service":                   {podWith(), declared, verdict{OutOfService, false, true}, "declared"},
 		"... terminating":                  {podWith(terminating), declared, verdict{OutOfService, false, true}, ""},
 		"... failed by the pod collector":  {podWith(failed, disruption("DeletionByPodGC")), declared, verdict{OutOfService, false, true}, ""},
-		"... but ready":                    {podWith(), sight(declared, func(s *NodeObservation) { s.Ready = true }), verdict{Alive, true, false}, ""},
-		"... ready, but silent since":      {podWith(), sight(declared, func(s *NodeObservation) { s.Ready, s.SilentFor = true, 15*time.Second }), verdict{OutOfService, false, true}, ""},
-		"... but it beats":                 {podWith(), sight(declared, func(s *NodeObservation) { s.Beats, s.SilentFor = true, 14*time.Second }), verdict{Unreachable, true, false}, ""},
-		"... heartbeats may not be read":   {podWith(), sight(declared, func(s *NodeObservation) { s.HeartKnown = false }), verdict{OutOfService, false, true}, ""},
-		"... and M11 is off":               {podWith(), sight(declared, func(s *NodeObservation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
+		"... but ready":                    {podWith(), sight(declared, func(s *Observation) { s.Ready = true }), verdict{Alive, true, false}, ""},
+		"... ready, but silent since":      {podWith(), sight(declared, func(s *Observation) { s.Ready, s.SilentFor = true, 15*time.Second }), verdict{OutOfService, false, true}, ""},
+		"... but it beats":                 {podWith(), sight(declared, func(s *Observation) { s.Beats, s.SilentFor = true, 14*time.Second }), verdict{Unreachable, true, false}, ""},
+		"... heartbeats may not be read":   {podWith(), sight(declared, func(s *Observation) { s.HeartKnown = false }), verdict{OutOfService, false, true}, ""},
+		"... and M11 is off":               {podWith(), sight(declared, func(s *Observation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
 		"... of a pod without a node":      {podWith(unscheduled), declared, verdict{Alive, true, false}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+// Package legacypods counts the pods of an operator that may still lead by the lock of leader-for-life:
+// it finds them, and judges by what the API says of them and of their nodes whether they have ended (M4,
+// M11). It decides nothing else.
+package legacypods
 
 import (
 	"fmt"
@@ -10,26 +13,28 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// PodState is the state of a legacy pod.
-type PodState string
+// State is the state of a legacy pod.
+type State string
 
 // The states of a legacy pod. The state alone does not decide whether the pod may lead.
 const (
-	Alive        PodState = "alive" // or not started yet
-	Terminating  PodState = "terminating"
-	Gone         PodState = "gone"      // the object with that UID does not exist
-	Completed    PodState = "completed" // Succeeded or Failed
-	Evicted      PodState = "evicted"
-	Preempted    PodState = "preempted"
-	Unreachable  PodState = "unreachable"    // its node is silent, not ready or gone
-	OutOfService PodState = "out of service" // its node has the taint of that name
+	Alive        State = "alive" // or not started yet
+	Terminating  State = "terminating"
+	Gone         State = "gone"      // the object with that UID does not exist
+	Completed    State = "completed" // Succeeded or Failed
+	Evicted      State = "evicted"
+	Preempted    State = "preempted"
+	Unreachable  State = "unreachable"    // its node is silent, not ready or gone
+	OutOfService State = "out of service" // its node has the taint of that name
 )
 
 // Verdict is the judgment of one legacy pod.
 type Verdict struct {
-	State PodState
+	State State
 	// MayLead says that nothing proves that its process has ended.
 	MayLead bool
 	// Presumed says that MayLead is false without such proof, because the node has been
@@ -38,9 +43,9 @@ type Verdict struct {
 	Why      string // the reason, in words
 }
 
-// NodeObservation is what one candidate has itself seen of a pod and its node, by its own
+// Observation is what one candidate has itself seen of a pod and its node, by its own
 // clock. The zero value has seen nothing.
-type NodeObservation struct {
+type Observation struct {
 	// HeartKnown says that the candidate could read the node's heartbeats, which are the
 	// renewals of its kubelet's Lease. Then Beats says that the Lease was seen to change,
 	// and SilentFor for how long it has not changed since.
@@ -88,7 +93,7 @@ const killSlack = 10 * time.Second
 // runs, and a kubelet restarts a container that has terminated. M11 is the exception: the
 // pod's node has been silent for the grace, or somebody who should know declared it out
 // of service and it shows no sign of life.
-func Judge(owner Owner, pod *corev1.Pod, s NodeObservation) Verdict {
+func Judge(owner ownerref.Owner, pod *corev1.Pod, s Observation) Verdict {
 	switch {
 	case pod == nil:
 		return Verdict{State: Gone, Why: "the pod does not exist any more"}
@@ -96,7 +101,7 @@ func Judge(owner Owner, pod *corev1.Pod, s NodeObservation) Verdict {
 		return Verdict{State: Gone, Why: "the pod does not exist any more; another has its name"}
 	}
 	if pod.Spec.NodeName == "" {
-		s = NodeObservation{} // it has no node
+		s = Observation{} // it has no node
 	}
 	v := Verdict{State: stateOf(pod, s), MayLead: true}
 	if !finished(pod) {
@@ -119,19 +124,19 @@ func Judge(owner Owner, pod *corev1.Pod, s NodeObservation) Verdict {
 // outOfService reports whether the node counts as off because somebody declared it so.
 // Like the pod collector, it does not believe that of a node that is Ready, or of one
 // that beats.
-func (s NodeObservation) outOfService() bool {
+func (s Observation) outOfService() bool {
 	declared := s.Grace > 0 && s.NodeKnown && s.OutOfService
 	seenAlive := s.Ready || s.HeartKnown && s.Beats
 	return declared && (!seenAlive || s.HeartKnown && s.SilentFor >= missed)
 }
 
 // silent reports whether the node has been silent long enough for M11.
-func (s NodeObservation) silent() bool {
+func (s Observation) silent() bool {
 	return s.Grace > 0 && s.HeartKnown && s.SilentFor >= s.Grace && s.OthersBeat
 }
 
 // lives reports whether the kubelet is alive, so that its word on its pods counts.
-func (s NodeObservation) lives() bool {
+func (s Observation) lives() bool {
 	if s.HeartKnown {
 		return s.Beats && s.SilentFor < believed
 	}
@@ -139,7 +144,7 @@ func (s NodeObservation) lives() bool {
 }
 
 // unproven says why a pod that is Succeeded or Failed may still run, or returns "".
-func unproven(pod *corev1.Pod, s NodeObservation) string {
+func unproven(pod *corev1.Pod, s Observation) string {
 	phase := pod.Status.Phase
 	switch {
 	case pod.Spec.NodeName == "":
@@ -188,7 +193,7 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 }
 
 // stateOf returns the state of a pod that exists.
-func stateOf(pod *corev1.Pod, s NodeObservation) PodState {
+func stateOf(pod *corev1.Pod, s Observation) State {
 	switch {
 	case s.outOfService():
 		return OutOfService
@@ -211,7 +216,7 @@ const (
 	reasonPreempted = "Preempting" // for the sake of a critical pod
 )
 
-func finishedState(pod *corev1.Pod) PodState {
+func finishedState(pod *corev1.Pod) State {
 	switch {
 	case pod.Status.Reason == reasonEvicted:
 		return Evicted
@@ -229,7 +234,7 @@ func disrupted(pod *corev1.Pod, reason string) bool {
 	})
 }
 
-func whyAlive(pod *corev1.Pod, state PodState) string {
+func whyAlive(pod *corev1.Pod, state State) string {
 	switch {
 	case state == Unreachable:
 		return "its node is not ready or gone, which does not say that the pod has ended"

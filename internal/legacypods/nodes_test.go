@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+package legacypods
 
 import (
 	"net/http"
@@ -15,11 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // silent runs f in a bubble of virtual time, in which a count with M11's default grace
 // has seen pod "old" on node n1, whose heartbeats have just stopped. Nodes n2 to n4 beat.
-func silent(t *testing.T, f func(w *world, c *LegacyPods)) {
+func silent(t *testing.T, f func(w *world, c *Counter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -35,7 +36,7 @@ func silent(t *testing.T, f func(w *world, c *LegacyPods)) {
 const standing, presumed = "[old] []", "[] [old]"
 
 func TestAPodOfASilentNodeCountsAsGoneAfterTheGraceOnly(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		if got := text(w.take(c)); got != standing {
 			t.Errorf("at first sight: %s", got)
 		}
@@ -54,7 +55,7 @@ func TestAPodOfASilentNodeCountsAsGoneAfterTheGraceOnly(t *testing.T) {
 
 // TestTheSilenceRunsFromTheOwnFirstSight, because the time before it is unknown.
 func TestTheSilenceRunsFromTheOwnFirstSight(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		time.Sleep(time.Hour)
 		w.take(c)
 		if got := text(w.takeFor(c, 59*time.Second)); got != standing {
@@ -81,9 +82,9 @@ func (l lateHearts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard: the node may beat meanwhile.
 func TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard(t *testing.T) {
-	silent(t, func(w *world, _ *LegacyPods) {
+	silent(t, func(w *world, _ *Counter) {
 		var by time.Duration
-		c := w.legacyPods(0, func(c *LegacyPodsConfig) {
+		c := w.legacyPods(0, func(c *Config) {
 			c.Coordination = apitest.Wire(t, lateHearts{w, &by}, coordinationv1.SchemeGroupVersion)
 		})
 		w.take(c)
@@ -98,7 +99,7 @@ func TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard(t *testing.T) {
 }
 
 func TestAHeartbeatEndsTheSilence(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.takeFor(c, 50*time.Second)
 		w.pulse("n1")
 		if got := text(w.takeFor(c, 59*time.Second)); got != standing {
@@ -117,19 +118,19 @@ func TestAHeartbeatEndsTheSilence(t *testing.T) {
 // TestTheSilenceStartsAnewAfterEveryGap: if this candidate cannot reach the API, the node
 // may not either.
 func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
-	fail := func(verb, in string) func(*world, *LegacyPods) {
-		return func(w *world, c *LegacyPods) {
+	fail := func(verb, in string) func(*world, *Counter) {
+		return func(w *world, c *Counter) {
 			time.Sleep(time.Second)
 			w.refuse = refusing(500, verb, in)
-			if _, err := c.Count(w.t.Context(), Owner{}, nil); err == nil {
+			if _, err := c.Count(w.t.Context(), ownerref.Owner{}, nil); err == nil {
 				w.t.Errorf("%s of %s failed unnoticed", verb, in)
 			}
 			w.refuse = nil
 		}
 	}
-	for name, happens := range map[string]func(*world, *LegacyPods){
-		"no count for eleven seconds": func(*world, *LegacyPods) { time.Sleep(11 * time.Second) },
-		"the heartbeat may not be read for a moment": func(w *world, c *LegacyPods) {
+	for name, happens := range map[string]func(*world, *Counter){
+		"no count for eleven seconds": func(*world, *Counter) { time.Sleep(11 * time.Second) },
+		"the heartbeat may not be read for a moment": func(w *world, c *Counter) {
 			w.refuse = refusing(403, "get", "/kube-node-lease/")
 			time.Sleep(time.Second)
 			w.take(c)
@@ -141,7 +142,7 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 		"the presences are not read": fail("list", "/ns/leases"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			silent(t, func(w *world, c *LegacyPods) {
+			silent(t, func(w *world, c *Counter) {
 				w.takeFor(c, 50*time.Second)
 				happens(w, c)
 				if got := text(w.takeFor(c, 59*time.Second)); got != standing {
@@ -153,7 +154,7 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 			})
 		})
 	}
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		for range 9 {
 			w.take(c)
 			time.Sleep(9 * time.Second)
@@ -167,7 +168,7 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 // TestWhereMostNodesAreSilentTheRuleDoesNotApply: then the cause is not the node.
 func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 	t.Run("most from the beginning", func(t *testing.T) {
-		silent(t, func(w *world, c *LegacyPods) {
+		silent(t, func(w *world, c *Counter) {
 			w.silence("n2", "n3")
 			got := w.takeFor(c, 10*time.Minute)
 			if text(got) != standing || !strings.Contains(got.Note, "of 4 nodes only 1") {
@@ -180,7 +181,7 @@ func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 		})
 	})
 	t.Run("most in the middle", func(t *testing.T) {
-		silent(t, func(w *world, c *LegacyPods) {
+		silent(t, func(w *world, c *Counter) {
 			w.takeFor(c, 35*time.Second)
 			w.silence("n2", "n3", "n4")
 			if got := w.takeFor(c, 10*time.Minute); text(got) != standing || !strings.Contains(got.Note, "of 4 nodes only 0") {
@@ -189,7 +190,7 @@ func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 		})
 	})
 	t.Run("the only one", func(t *testing.T) {
-		silent(t, func(w *world, c *LegacyPods) {
+		silent(t, func(w *world, c *Counter) {
 			w.silence("n2", "n3", "n4")
 			for _, name := range []string{"n2", "n3", "n4"} {
 				w.Delete(heartsPath + name)
@@ -200,7 +201,7 @@ func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 		})
 	})
 	t.Run("most since they were last listed", func(t *testing.T) {
-		silent(t, func(w *world, _ *LegacyPods) {
+		silent(t, func(w *world, _ *Counter) {
 			c := w.legacyPods(GraceLeast)
 			w.takeFor(c, 10*time.Second) // after a third of the grace the heartbeats are listed
 			w.beat("n1")
@@ -212,7 +213,7 @@ func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 		})
 	})
 	t.Run("some are new", func(t *testing.T) {
-		silent(t, func(w *world, c *LegacyPods) {
+		silent(t, func(w *world, c *Counter) {
 			w.takeFor(c, 58*time.Second)
 			for _, name := range []string{"m1", "m2", "m3"} {
 				w.pulse(name)
@@ -231,7 +232,7 @@ func TestWhereHeartbeatsMayNotBeReadTheRuleDoesNotApply(t *testing.T) {
 		"of others":   {"list", `needs verb "list" on leases.coordination.k8s.io in namespace "kube-node-lease"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			silent(t, func(w *world, c *LegacyPods) {
+			silent(t, func(w *world, c *Counter) {
 				w.refuse = refusing(403, tc.verb, "/kube-node-lease/")
 				got := w.takeFor(c, 10*time.Minute)
 				if text(got) != standing || !strings.Contains(got.Note, tc.says) {
@@ -243,7 +244,7 @@ func TestWhereHeartbeatsMayNotBeReadTheRuleDoesNotApply(t *testing.T) {
 }
 
 func TestWithoutGraceNothingIsPresumed(t *testing.T) {
-	silent(t, func(w *world, _ *LegacyPods) {
+	silent(t, func(w *world, _ *Counter) {
 		w.node("n1", corev1.ConditionUnknown, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
 		if got := w.takeFor(w.legacyPods(-1), 10*time.Minute); text(got) != standing || got.Note != "" {
 			t.Errorf("counted %s, %q", text(got), got.Note)
@@ -254,7 +255,7 @@ func TestWithoutGraceNothingIsPresumed(t *testing.T) {
 // TestWithoutTheNodesOwnWordItsHeartbeatsDo: nodes are cluster-scoped, and many operators
 // may not read them.
 func TestWithoutTheNodesOwnWordItsHeartbeatsDo(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.refuse = refusing(403, "get", "/nodes/")
 		w.take(c)
 		if got := text(w.takeFor(c, time.Minute)); got != presumed {
@@ -265,13 +266,13 @@ func TestWithoutTheNodesOwnWordItsHeartbeatsDo(t *testing.T) {
 
 func TestANodeOutOfServiceIsBelievedAtOnce(t *testing.T) {
 	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.node("n1", corev1.ConditionUnknown, taint)
 		if got := w.take(c); text(got) != presumed || got.Presumed[0].Verdict.State != OutOfService {
 			t.Errorf("counted %s", text(got))
 		}
 	})
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.takeFor(c, 20*time.Second)
 		w.node("n1", corev1.ConditionTrue, taint) // the control plane has not noticed yet
 		time.Sleep(time.Second)
@@ -279,7 +280,7 @@ func TestANodeOutOfServiceIsBelievedAtOnce(t *testing.T) {
 			t.Errorf("silent for 20 s, then declared: %s", got)
 		}
 	})
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.beat("n1")
 		w.node("n1", corev1.ConditionTrue, taint)
 		if got := text(w.takeFor(c, 10*time.Minute)); got != standing {
@@ -299,7 +300,7 @@ func TestANodeWithoutHeartbeatsIsSilentOnlyIfItIsNotReady(t *testing.T) {
 		"node may not be read": {func(w *world) { w.refuse = refusing(403, "get", "/nodes/") }, standing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			silent(t, func(w *world, c *LegacyPods) {
+			silent(t, func(w *world, c *Counter) {
 				w.takeFor(c, 10*time.Second)
 				w.Delete(heartsPath + "n1")
 				tc.set(w)
@@ -315,7 +316,7 @@ func TestANodeWithoutHeartbeatsIsSilentOnlyIfItIsNotReady(t *testing.T) {
 }
 
 func TestTheSilenceOfANodeWithoutHeartbeatsBeginsWhenItIsNotReady(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.Delete(heartsPath + "n1")
 		w.takeFor(c, 5*time.Minute)
 		w.node("n1", corev1.ConditionUnknown)
@@ -331,7 +332,7 @@ func TestTheSilenceOfANodeWithoutHeartbeatsBeginsWhenItIsNotReady(t *testing.T) 
 
 // TestTheEndOfHeartbeatsIsNone: a node was removed, and the pod collector writes Failed.
 func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.take(c)
 		w.Delete(heartsPath + "n1")
 		w.Delete(nodesPath + "n1")
@@ -345,7 +346,7 @@ func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
 // TestAFinishedPodCountsOnceItsKubeletWasSeenAlive, and after its grace period if the
 // kubelet does not say what its containers do.
 func TestAFinishedPodCountsOnceItsKubeletWasSeenAlive(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.pod("old", "n2", phase(corev1.PodFailed, "Evicted"), containers(ended))
 		if got := text(w.take(c)); got != standing {
 			t.Errorf("before a heartbeat was seen: %s", got)
@@ -370,7 +371,7 @@ func TestAFinishedPodCountsOnceItsKubeletWasSeenAlive(t *testing.T) {
 
 // TestANodeThatBeatsCostsOneReadASecond: a rollout may stand still for hours.
 func TestANodeThatBeatsCostsOneReadASecond(t *testing.T) {
-	silent(t, func(w *world, c *LegacyPods) {
+	silent(t, func(w *world, c *Counter) {
 		w.pod("old", "n2")
 		w.pod("older", "n2")
 		w.takeFor(c, 20*time.Second)
@@ -386,10 +387,10 @@ func TestANodeThatBeatsCostsOneReadASecond(t *testing.T) {
 }
 
 func TestWhatIsPresumedIsLoggedOnce(t *testing.T) {
-	silent(t, func(w *world, _ *LegacyPods) {
+	silent(t, func(w *world, _ *Counter) {
 		var lines []string
 		log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-		c := w.legacyPods(time.Minute, func(c *LegacyPodsConfig) { c.Logger = log })
+		c := w.legacyPods(time.Minute, func(c *Config) { c.Logger = log })
 		w.takeFor(c, 10*time.Minute)
 		if len(lines) != 1 || !strings.Contains(lines[0], `"pod"="old"`) || !strings.Contains(lines[0], "two leaders") {
 			t.Errorf("logged %q", lines)

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+package legacypods
 
 import (
 	"cmp"
@@ -22,24 +22,11 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// LegacyPodOptions say which pods are an operator's, and when a legacy one counts as
-// gone. The zero value is ready to use.
-type LegacyPodOptions struct {
-	// PodSelector is a label selector for all of the operator's pods, old and new.
-	// Empty means the selector of the Deployment, StatefulSet or DaemonSet that this
-	// pod belongs to.
-	PodSelector string
-	// LegacyGrace is how long the node of a legacy pod must have been silent before the
-	// pod counts as gone (M11): at least GraceLeast. Zero means GraceDefault, negative
-	// means never. It is the one rule that trades safety for availability: behind a
-	// partition the pod may go on working.
-	LegacyGrace time.Duration
-}
-
-// LegacyPodsConfig says how to find an operator's legacy pods.
-type LegacyPodsConfig struct {
+// Config says how to find an operator's legacy pods.
+type Config struct {
 	// Core, Apps and Coordination talk to those API groups, v1. Required, except Apps if
 	// PodSelector is set.
 	Core, Apps, Coordination rest.Interface
@@ -50,8 +37,14 @@ type LegacyPodsConfig struct {
 	// Self is this program's pod, with its UID. It never counts as legacy, unless it is a
 	// legacy owner. Required for a candidate. A tool that only looks gives any pod of the
 	// operator to start from, or none if PodSelector is set.
-	Self Owner
-	LegacyPodOptions
+	Self ownerref.Owner
+	// PodSelector is a label selector for all of the operator's pods, old and new.
+	// Empty means the selector of the Deployment, StatefulSet or DaemonSet that this
+	// pod belongs to.
+	PodSelector string
+	// LegacyGrace is how long the node of a legacy pod must have been silent before the
+	// pod counts as gone (M11): at least GraceLeast. Zero means GraceDefault, negative means never.
+	LegacyGrace time.Duration
 	// Logger gets a message when a pod counts as gone by M11. The zero value drops it.
 	Logger logr.Logger
 }
@@ -63,17 +56,17 @@ const (
 	GraceLeast = 2 * heartbeat
 )
 
-// gap is how soon after a count the next one must come for M11's silence to continue.
-const gap = 10 * time.Second
-
 // ErrSelector says that the operator's legacy pods cannot be identified: no selector is
 // given or can be found, or a legacy owner does not match it. Retrying does not help.
 var ErrSelector = errors.New("the operator's pods cannot be told")
 
-// LegacyPods counts the legacy pods that may still lead. From one count to the next it
+// gap is how soon after a count the next one must come for M11's silence to continue.
+const gap = 10 * time.Second
+
+// Counter counts the legacy pods that may still lead. From one count to the next it
 // remembers what it saw of their nodes. Only one goroutine at a time may call its method.
-type LegacyPods struct {
-	config       LegacyPodsConfig
+type Counter struct {
+	config       Config
 	selector     string // once it is found
 	gone         map[types.UID]bool
 	presumed     map[types.UID]bool // those that were logged
@@ -93,7 +86,7 @@ type Count struct {
 
 // Standing is one legacy pod.
 type Standing struct {
-	Pod     Owner
+	Pod     ownerref.Owner
 	Node    string
 	Verdict Verdict
 	// Running says that the API server takes it for a pod that runs.
@@ -105,10 +98,10 @@ type Standing struct {
 	Kin bool
 }
 
-// NewLegacyPods returns the counter that c describes, or an error that lists what is
+// New returns the counter that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
-func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
-	outside := c.Self == Owner{} && c.PodSelector != ""
+func New(c Config) (*Counter, error) {
+	outside := c.Self == ownerref.Owner{} && c.PodSelector != ""
 	pod := apierror.Object{Resource: apierror.Pods, Namespace: c.Namespace, Name: c.Self.Name}
 	if outside {
 		pod.Name = c.Lock
@@ -132,7 +125,7 @@ func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
 		return nil, fmt.Errorf("counting legacy pods: %w", err)
 	}
 	c.LegacyGrace = cmp.Or(c.LegacyGrace, GraceDefault)
-	return &LegacyPods{config: c, selector: c.PodSelector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
+	return &Counter{config: c, selector: c.PodSelector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
 }
 
 // Count takes one live count. A pod is legacy if the selector matches it and it has no
@@ -143,7 +136,7 @@ func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
 //
 // Call it every second or two while waiting: for M11's silence to continue, the next
 // count must come within ten seconds, and none may fail.
-func (c *LegacyPods) Count(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
+func (c *Counter) Count(ctx context.Context, owner ownerref.Owner, seen []ownerref.Owner) (Count, error) {
 	if c.last.IsZero() || time.Since(c.last) > gap {
 		c.observations = observations{nodes: map[string]*nodeView{}, finished: map[types.UID]time.Time{}}
 	}
@@ -156,8 +149,8 @@ func (c *LegacyPods) Count(ctx context.Context, owner Owner, seen []Owner) (Coun
 	return count, nil
 }
 
-func (c *LegacyPods) count(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
-	owners := append([]Owner{owner}, seen...)
+func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerref.Owner) (Count, error) {
+	owners := append([]ownerref.Owner{owner}, seen...)
 	pods, self, err := c.legacy(ctx, owners)
 	if err != nil {
 		return Count{}, err
@@ -168,8 +161,8 @@ func (c *LegacyPods) count(ctx context.Context, owner Owner, seen []Owner) (Coun
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName, Running: pod.Status.Phase == corev1.PodRunning, Heard: observation.HeartKnown && observation.Beats}
-		p.Kin = revisionOf(pod) != "" && revisionOf(pod) == revisionOf(self) && !has(owners, Owner{UID: pod.UID})
+		p := Standing{Pod: ownerref.Owner{Kind: ownerref.Pod, Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Running: pod.Status.Phase == corev1.PodRunning, Heard: observation.HeartKnown && observation.Beats}
+		p.Kin = revisionOf(pod) != "" && revisionOf(pod) == revisionOf(self) && !isOf(owners, pod)
 		switch p.Verdict = Judge(p.Pod, pod, observation); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)
@@ -184,8 +177,13 @@ func (c *LegacyPods) count(ctx context.Context, owner Owner, seen []Owner) (Coun
 	return count, nil
 }
 
+// isOf reports whether a pod is among the owners.
+func isOf(owners []ownerref.Owner, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(owners, func(o ownerref.Owner) bool { return o.UID == pod.UID })
+}
+
 // warn says once per pod that M11 counts it as gone.
-func (c *LegacyPods) warn(p Standing) {
+func (c *Counter) warn(p Standing) {
 	if c.presumed[p.Pod.UID] {
 		return
 	}
@@ -195,7 +193,7 @@ func (c *LegacyPods) warn(p Standing) {
 }
 
 // legacy returns the legacy pods, including those among owners, and this program's pod.
-func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) (legacy []*corev1.Pod, self *corev1.Pod, err error) {
+func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy []*corev1.Pod, self *corev1.Pod, err error) {
 	selector, err := c.findSelector(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -216,7 +214,7 @@ func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) (legacy []*core
 		delete(candidates, o.UID)
 	}
 	listed := map[types.UID]bool{"": true}
-	met := func(pod *corev1.Pod) bool { return has(owners, Owner{UID: pod.UID}) }
+	met := func(pod *corev1.Pod) bool { return isOf(owners, pod) }
 	self = &corev1.Pod{}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.UID == c.config.Self.UID && !met(pod) {
@@ -269,7 +267,7 @@ func everRan(pod *corev1.Pod) bool {
 }
 
 // makeSureGone returns an error if legacy owner o exists but was not listed.
-func (c *LegacyPods) makeSureGone(ctx context.Context, o Owner, listed map[types.UID]bool, selector string) error {
+func (c *Counter) makeSureGone(ctx context.Context, o ownerref.Owner, listed map[types.UID]bool, selector string) error {
 	if listed[o.UID] || c.gone[o.UID] {
 		return nil
 	}
@@ -285,7 +283,7 @@ func (c *LegacyPods) makeSureGone(ctx context.Context, o Owner, listed map[types
 }
 
 // pod returns the pod with o's name and UID, or nil.
-func (c *LegacyPods) pod(ctx context.Context, o Owner) (*corev1.Pod, error) {
+func (c *Counter) pod(ctx context.Context, o ownerref.Owner) (*corev1.Pod, error) {
 	name := apierror.Object{Resource: apierror.Pods, Namespace: c.config.Namespace, Name: o.Name}
 	pod, err := rawapi.New[corev1.Pod](c.config.Core, name).Get(ctx)
 	if name.Absent(err) || err == nil && pod.UID != o.UID {

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+package legacypods
 
 import (
 	"context"
@@ -55,17 +55,17 @@ func (h *heartbeats) see(version string, now time.Time) {
 type nodeView struct {
 	heart       heartbeats
 	taken       time.Time
-	observation NodeObservation
+	observation Observation
 	note        string
 }
 
 // observe returns what is known of a pod and its node so far, and a note on why M11 may
 // not apply to the pod.
-func (c *LegacyPods) observe(ctx context.Context, pod *corev1.Pod) (NodeObservation, string, error) {
+func (c *Counter) observe(ctx context.Context, pod *corev1.Pod) (Observation, string, error) {
 	finishedFor := c.finishedFor(pod)
 	node := pod.Spec.NodeName
 	if node == "" {
-		return NodeObservation{FinishedFor: finishedFor}, "", nil
+		return Observation{FinishedFor: finishedFor}, "", nil
 	}
 	v := c.observations.nodes[node]
 	if v == nil {
@@ -74,7 +74,7 @@ func (c *LegacyPods) observe(ctx context.Context, pod *corev1.Pod) (NodeObservat
 	}
 	if v.taken.IsZero() || time.Since(v.taken) >= lookInterval {
 		if err := c.observeNode(ctx, node, v); err != nil {
-			return NodeObservation{}, "", err
+			return Observation{}, "", err
 		}
 		v.taken = time.Now()
 	}
@@ -84,7 +84,7 @@ func (c *LegacyPods) observe(ctx context.Context, pod *corev1.Pod) (NodeObservat
 }
 
 // finishedFor is how long a pod has been seen as finished.
-func (c *LegacyPods) finishedFor(pod *corev1.Pod) time.Duration {
+func (c *Counter) finishedFor(pod *corev1.Pod) time.Duration {
 	if !finished(pod) {
 		return 0
 	}
@@ -98,8 +98,8 @@ func (c *LegacyPods) finishedFor(pod *corev1.Pod) time.Duration {
 
 // observeNode updates the view of a node. It makes no more requests than it must: a node
 // that beats is fine.
-func (c *LegacyPods) observeNode(ctx context.Context, node string, v *nodeView) error {
-	v.observation, v.note = NodeObservation{Grace: c.config.LegacyGrace}, ""
+func (c *Counter) observeNode(ctx context.Context, node string, v *nodeView) error {
+	v.observation, v.note = Observation{Grace: c.config.LegacyGrace}, ""
 	if err := c.listen(ctx, node, v); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *LegacyPods) observeNode(ctx context.Context, node string, v *nodeView) 
 
 // listen reads the heartbeats of a node. The silence lasts from the answer that first
 // showed the newest heartbeat to the request that found no newer one.
-func (c *LegacyPods) listen(ctx context.Context, node string, v *nodeView) error {
+func (c *Counter) listen(ctx context.Context, node string, v *nodeView) error {
 	name := apierror.Object{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease, Name: node}
 	sent := time.Now()
 	lease, err := rawapi.New[coordinationv1.Lease](c.config.Coordination, name).Get(ctx)
@@ -158,7 +158,7 @@ func (c *LegacyPods) listen(ctx context.Context, node string, v *nodeView) error
 }
 
 // readNode reads the Node itself, if that is permitted.
-func (c *LegacyPods) readNode(ctx context.Context, node string, v *nodeView) error {
+func (c *Counter) readNode(ctx context.Context, node string, v *nodeView) error {
 	s := &v.observation
 	name := apierror.Object{Resource: apierror.Nodes, Name: node}
 	object, err := rawapi.New[corev1.Node](c.config.Core, name).Get(ctx)
@@ -194,7 +194,7 @@ type nodeHeartbeats struct {
 // count returns how many nodes were seen to beat just now, and how many there are. It
 // lists them only every few seconds. A node counts as beating only after it was seen to
 // beat.
-func (o *nodeHeartbeats) count(ctx context.Context, config LegacyPodsConfig) (beating, total int, err error) {
+func (o *nodeHeartbeats) count(ctx context.Context, config Config) (beating, total int, err error) {
 	if since := time.Since(o.listed); o.hearts == nil || since >= listInterval {
 		if since > gap {
 			o.hearts = nil
@@ -211,7 +211,7 @@ func (o *nodeHeartbeats) count(ctx context.Context, config LegacyPodsConfig) (be
 	return beating, len(o.hearts), nil
 }
 
-func (o *nodeHeartbeats) list(ctx context.Context, config LegacyPodsConfig) error {
+func (o *nodeHeartbeats) list(ctx context.Context, config Config) error {
 	versions := map[string]string{}
 	q := rawapi.Query{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease}
 	_, err := rawapi.ListEach(ctx, config.Coordination, q, func() { clear(versions) }, func(e rawapi.Event[*coordinationv1.Lease]) {

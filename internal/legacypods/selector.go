@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ownerref
+package legacypods
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // findSelector returns the selector of the operator's pods. Each call asks the API until
 // one has found it.
-func (c *LegacyPods) findSelector(ctx context.Context) (string, error) {
+func (c *Counter) findSelector(ctx context.Context) (string, error) {
 	if c.selector != "" {
 		return c.selector, nil
 	}
@@ -46,7 +46,7 @@ func (c *LegacyPods) findSelector(ctx context.Context) (string, error) {
 
 // selectorOf returns the selector of the controller that keeps the operator's pods
 // running. It follows the owner references up from this program's pod.
-func (c *LegacyPods) selectorOf(ctx context.Context, object metav1.Object) (*metav1.LabelSelector, error) {
+func (c *Counter) selectorOf(ctx context.Context, object metav1.Object) (*metav1.LabelSelector, error) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil {
 		return nil, fmt.Errorf("%w: the own pod has no controller: set a label selector that matches the operator's old pods and new ones", ErrSelector)
@@ -81,7 +81,7 @@ func notKnown(ref *metav1.OwnerReference) error {
 }
 
 // controller reads the object that ref refers to. It never returns nil.
-func controller[T any, P rawapi.Type[T]](ctx context.Context, c *LegacyPods, resource apierror.Resource, ref *metav1.OwnerReference) (P, error) {
+func controller[T any, P rawapi.Type[T]](ctx context.Context, c *Counter, resource apierror.Resource, ref *metav1.OwnerReference) (P, error) {
 	name := apierror.Object{Resource: resource, Namespace: c.config.Namespace, Name: ref.Name}
 	object, err := rawapi.New[T, P](c.config.Apps, name).Get(ctx)
 	if err != nil {
