@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
@@ -23,21 +24,21 @@ import (
 // often. It notices within RenewDeadline that a term was lost; RenewDeadline must leave some
 // slack for a process on a busy machine.
 const (
-	BridgeLeaseDuration = time.Second
-	BridgeRenewDeadline = 600 * time.Millisecond
-	BridgeRetryPeriod   = 50 * time.Millisecond
+	bridgeLeaseDuration = time.Second
+	bridgeRenewDeadline = 600 * time.Millisecond
+	bridgeRetryPeriod   = 50 * time.Millisecond
 )
 
 // Bridge is a client-go resource lock in memory. The leaderelection.LeaderElector that uses
-// it leads when the zonelect elector behind it leads, with the same promises. Give that
-// LeaderElector the timing above. Safe for concurrent use.
+// it leads when the zonelect elector behind it leads, with the same promises. Make that
+// LeaderElector from [Bridge.LeaderElection]. Safe for concurrent use.
 //
 // A release by the LeaderElector, an update without a holder, changes nothing: the
 // LeaderElector sends it when its context has ended, not when its work has stopped. The lease
 // is released when the work given to Run has returned nil.
 type Bridge struct {
 	elector leader
-	timed   bool          // the LeaderElector is known to have the timing above
+	timed   bool          // the LeaderElector has the configuration of LeaderElection
 	asked   chan struct{} // closed when a LeaderElector first asks for leadership
 	ask     func()
 	over    context.Context // ends with the reason why the Bridge cannot go on
@@ -62,23 +63,25 @@ type leader interface {
 
 var _ resourcelock.Interface = (*Bridge)(nil)
 
-// NewTimedBridge is [NewBridge] for a LeaderElector that has the timing above. It need not ask the
-// LeaderElector for that, so that a follower has no error in its log.
-func NewTimedBridge(elector leader) *Bridge {
-	b := NewBridge(elector)
-	b.timed = true
-	return b
-}
-
-// NewBridge returns a lock that follows elector. Only the Bridge's Run may run that elector. It
-// checks the timing of the LeaderElector before it campaigns. Only Create tells it, and if another
-// candidate leads, client-go logs the answer as an error: "error initially creating ...". See
-// [NewTimedBridge].
+// NewBridge returns a lock that follows elector. Only the Bridge's Run may run that elector.
 func NewBridge(elector leader) *Bridge {
 	b := &Bridge{elector: elector, asked: make(chan struct{})}
 	b.ask = sync.OnceFunc(func() { close(b.asked) })
 	b.over, b.end = context.WithCancelCause(context.Background())
 	return b
+}
+
+// LeaderElection returns the configuration of a LeaderElector on the Bridge, with the timing that it
+// needs. Add the Callbacks. Call it before Run.
+//
+// A LeaderElector with a configuration of its own works as well, if its timing is as short. The Bridge
+// checks that before it campaigns. Only Create tells it the timing, and if another candidate leads,
+// client-go logs the answer to that as an error: "error initially creating ...".
+func (b *Bridge) LeaderElection() leaderelection.LeaderElectionConfig {
+	b.timed = true
+	return leaderelection.LeaderElectionConfig{
+		Lock: b, LeaseDuration: bridgeLeaseDuration, RenewDeadline: bridgeRenewDeadline, RetryPeriod: bridgeRetryPeriod,
+	}
 }
 
 // Run runs work with the elector beside it. work runs the LeaderElector and returns when
@@ -235,7 +238,7 @@ var ErrBridgeSpent = errors.New("a Bridge leads once, and its leadership was los
 const nobody = "(nobody is known)"
 
 // Get answers from memory, without asking a server, with the identity that leads or led last.
-// If none is known, a Bridge of NewTimedBridge campaigns, and waits until one is, unless it has led:
+// If none is known, a Bridge whose LeaderElection was asked for campaigns, and waits until one is, unless it has led:
 // then the LeaderElector is to end. Another finds no record, so that a LeaderElector calls Create, which
 // passes its LeaseDuration and waits.
 func (b *Bridge) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
@@ -246,7 +249,7 @@ func (b *Bridge) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, [
 	holder, own := b.sight()
 	if b.timed {
 		b.ask()
-		poll := time.NewTicker(BridgeRetryPeriod)
+		poll := time.NewTicker(bridgeRetryPeriod)
 		defer poll.Stop()
 		for ; holder == "" && !b.Led() && ctx.Err() == nil; holder, own = b.sight() {
 			select {
@@ -289,7 +292,7 @@ func (b *Bridge) Create(ctx context.Context, r resourcelock.LeaderElectionRecord
 		return err
 	}
 	b.ask()
-	poll := time.NewTicker(BridgeRetryPeriod)
+	poll := time.NewTicker(bridgeRetryPeriod)
 	defer poll.Stop()
 	for !b.use() {
 		if holder := b.follow(); holder != "" {
@@ -313,13 +316,13 @@ var ErrBridgeTiming = errors.New("LeaseDuration of the LeaderElector on the Brid
 func (b *Bridge) admit(r resourcelock.LeaderElectionRecord) error {
 	grace := b.elector.Timing().StopGrace
 	lease := time.Duration(r.LeaseDurationSeconds) * time.Second
-	if lease <= BridgeLeaseDuration || sightOfLoss(lease+time.Second) <= grace {
+	if lease <= bridgeLeaseDuration || sightOfLoss(lease+time.Second) <= grace {
 		return nil
 	}
 	err := fmt.Errorf("%w: it is %v, with which it may see only after %v that leadership was lost, and others may lead after %v: "+
-		"set LeaseDuration to operator.BridgeLeaseDuration (%v), RenewDeadline to operator.BridgeRenewDeadline (%v) and RetryPeriod to operator.BridgeRetryPeriod (%v); "+
+		"make its configuration with Bridge.LeaderElection (LeaseDuration %v, RenewDeadline %v, RetryPeriod %v); "+
 		"the timing of the Lease itself is operator.Options.Timing",
-		ErrBridgeTiming, lease, sightOfLoss(lease), grace, BridgeLeaseDuration, BridgeRenewDeadline, BridgeRetryPeriod)
+		ErrBridgeTiming, lease, sightOfLoss(lease), grace, bridgeLeaseDuration, bridgeRenewDeadline, bridgeRetryPeriod)
 	b.end(err)
 	return err
 }

@@ -44,7 +44,7 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	r := &replica{
 		link: lockstest.NewFaulty(lock), over: make(chan error, 1),
 		started: make(chan time.Time, 10), ended: make(chan time.Time, 10),
-		timing: [3]time.Duration{BridgeLeaseDuration, BridgeRenewDeadline, BridgeRetryPeriod}, heard: make(chan string, 10),
+		timing: [3]time.Duration{bridgeLeaseDuration, bridgeRenewDeadline, bridgeRetryPeriod}, heard: make(chan string, 10),
 	}
 	for _, f := range change {
 		f(r)
@@ -56,8 +56,8 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Bridge = NewBridge(e); r.timing[0] == BridgeLeaseDuration {
-		r.Bridge = NewTimedBridge(e)
+	if r.Bridge = NewBridge(e); r.timing[0] == bridgeLeaseDuration {
+		r.LeaderElection()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cancel = cancel
@@ -131,7 +131,7 @@ func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
 		time.Sleep(time.Minute)
 		told := time.Now()
 		a.end(t)
-		if took := (<-b.started).Sub(told); took < slow || took > slow+3*BridgeRetryPeriod {
+		if took := (<-b.started).Sub(told); took < slow || took > slow+3*bridgeRetryPeriod {
 			t.Errorf("b began %v after a was told to stop, want %v and a poll", took, slow)
 		}
 		b.end(t)
@@ -162,7 +162,7 @@ func TestALossIsSeenByTheClientGoElectorWithinItsRenewDeadline(t *testing.T) {
 		b := startReplica(t, lock, "b")
 		synctest.Wait()
 		a.link.Set(lockstest.Fault{Hang: true})
-		const most = BridgeRenewDeadline + BridgeRetryPeriod
+		const most = bridgeRenewDeadline + bridgeRetryPeriod
 		if after := (<-a.ended).Sub(began); after < timing.DefaultRenewDeadline || after > timing.DefaultRenewDeadline+most {
 			t.Errorf("the work was told %v after it began", after)
 		}
@@ -279,7 +279,7 @@ func TestOrdinaryClientGoTimingIsRefusedBeforeTheLeaseIsTaken(t *testing.T) {
 		time.Sleep(time.Minute)
 		select {
 		case err := <-a.over:
-			for _, want := range []string{"BridgeLeaseDuration (1s)", "BridgeRenewDeadline (600ms)", "BridgeRetryPeriod (50ms)"} {
+			for _, want := range []string{"Bridge.LeaderElection", "LeaseDuration 1s", "RenewDeadline 600ms", "RetryPeriod 50ms"} {
 				if !errors.Is(err, ErrBridgeTiming) || !strings.Contains(err.Error(), want) {
 					t.Errorf("Run: %v: want ErrBridgeTiming that says %q", err, want)
 				}

@@ -183,23 +183,19 @@ func ExampleBridge() {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	bridge := operator.NewTimedBridge(e)
+	bridge := operator.NewBridge(e)
+	config := bridge.LeaderElection()
 	stopped := make(chan struct{})
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          bridge,
-		LeaseDuration: operator.BridgeLeaseDuration,
-		RenewDeadline: operator.BridgeRenewDeadline,
-		RetryPeriod:   operator.BridgeRetryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				fmt.Println("leading:", e.Status().Holder)
-				stop()
-				<-ctx.Done() // the work goes here
-				close(stopped)
-			},
-			OnStoppedLeading: func() {},
+	config.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(ctx context.Context) {
+			fmt.Println("leading:", e.Status().Holder)
+			stop()
+			<-ctx.Done() // the work goes here
+			close(stopped)
 		},
-	})
+		OnStoppedLeading: func() {},
+	}
+	elector, err := leaderelection.NewLeaderElector(config)
 	if err != nil {
 		panic(err)
 	}

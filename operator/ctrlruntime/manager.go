@@ -18,7 +18,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -108,11 +107,10 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	if m.Election, err = operator.New(logr.NewContext(context.Background(), o.Logger), options.LeaderElectionID, o); err != nil {
 		return fmt.Errorf("the manager's election: %w", err)
 	}
-	m.bridge = operator.NewTimedBridge(m.Election)
-	options.LeaderElectionResourceLockInterface = m.bridge
-	options.LeaseDuration = ptr.To(operator.BridgeLeaseDuration)
-	options.RenewDeadline = ptr.To(operator.BridgeRenewDeadline)
-	options.RetryPeriod = ptr.To(operator.BridgeRetryPeriod)
+	m.bridge = operator.NewBridge(m.Election)
+	timed := m.bridge.LeaderElection()
+	options.LeaderElectionResourceLockInterface = timed.Lock
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &timed.LeaseDuration, &timed.RenewDeadline, &timed.RetryPeriod
 	return nil
 }
 

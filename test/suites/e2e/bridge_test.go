@@ -81,20 +81,19 @@ func startBridged(t *testing.T, b *testbed.Testbed, identity string) *bridged {
 func (p *bridged) elect(ctx context.Context, bridge *operator.Bridge) error {
 	var work sync.WaitGroup
 	work.Add(1) // client-go starts the work in a goroutine of its own
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: bridge, ReleaseOnCancel: true,
-		LeaseDuration: operator.BridgeLeaseDuration, RenewDeadline: operator.BridgeRenewDeadline, RetryPeriod: operator.BridgeRetryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				defer work.Done()
-				p.began <- time.Now()
-				<-ctx.Done()
-				time.Sleep(200 * time.Millisecond)
-				p.stopped <- time.Now()
-			},
-			OnStoppedLeading: func() {},
+	config := bridge.LeaderElection()
+	config.ReleaseOnCancel = true
+	config.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(ctx context.Context) {
+			defer work.Done()
+			p.began <- time.Now()
+			<-ctx.Done()
+			time.Sleep(200 * time.Millisecond)
+			p.stopped <- time.Now()
 		},
-	})
+		OnStoppedLeading: func() {},
+	}
+	elector, err := leaderelection.NewLeaderElector(config)
 	if err != nil {
 		return err
 	}
