@@ -65,7 +65,7 @@ func (m *Migration) permissions(ctx context.Context, to Phase) Check {
 		allowed, err := m.may(ctx, n)
 		if err != nil {
 			return Check{
-				Name: CheckPermissions, Detail: err.Error(), Acknowledgeable: true,
+				Name: checkPermissions, Detail: err.Error(), Acknowledgeable: true,
 				ToDo: "grant the verb create on selfsubjectaccessreviews, or find out by trying",
 			}
 		}
@@ -77,7 +77,7 @@ func (m *Migration) permissions(ctx context.Context, to Phase) Check {
 			without = append(without, fmt.Sprintf("without %s %s", n, n.optional))
 		}
 	}
-	c := Check{Name: CheckPermissions, OK: true, Detail: "all that is needed"}
+	c := Check{Name: checkPermissions, OK: true, Detail: "all that is needed"}
 	if len(without) > 0 {
 		c.Detail += "; " + strings.Join(without, "; ")
 	}
@@ -102,7 +102,7 @@ func (m *Migration) may(ctx context.Context, n need) (bool, error) {
 // api says what the API server can do. That it serves Leases is known once they have been
 // read. An old garbage collector only makes candidates wait.
 func (m *Migration) api(ctx context.Context, r Report) Check {
-	c := Check{Name: CheckAPI, OK: true, Detail: apierror.Leases.GroupVersion() + " is served"}
+	c := Check{Name: checkAPI, OK: true, Detail: apierror.Leases.GroupVersion() + " is served"}
 	switch minor, err := rawapi.ServerMinor(ctx, m.config.Core); {
 	case r.legacy.Elected: // no garbage collection is involved
 	case err != nil:
@@ -154,7 +154,7 @@ func (p *preflight) readRevisions(ctx context.Context, r Report) (revisions, err
 }
 
 func (v revisions) scaledUp() Check {
-	c := Check{Name: CheckWorkload, OK: len(v.up) == 0, Detail: "no other revision of the candidates' Deployments is scaled up"}
+	c := Check{Name: checkWorkload, OK: len(v.up) == 0, Detail: "no other revision of the candidates' Deployments is scaled up"}
 	if !c.OK {
 		c.Detail = "other revisions of the operator are scaled up: " + strings.Join(v.up, ", ")
 		c.ToDo = "finish the rollout"
@@ -166,7 +166,7 @@ func (v revisions) scaledUp() Check {
 // noWayBack never passes, because only a person can answer it.
 func (v revisions) noWayBack() Check {
 	const most = 5
-	c := Check{Name: CheckNoWayBack, Acknowledgeable: true}
+	c := Check{Name: checkNoWayBack, Acknowledgeable: true}
 	c.Detail = "the API does not show whether anything can bring legacy pods back: another Deployment, a rollback, a chart or a repository that holds the old version"
 	if n := len(v.down); n > 0 {
 		c.Detail += fmt.Sprintf("; a rollback of the Deployment would use one of %d older ReplicaSets: %s", n, strings.Join(slices.Clone(v.down[:min(n, most)]), ", "))

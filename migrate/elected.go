@@ -49,7 +49,7 @@ func (r *Report) checkRecord(f *inspect.Findings) {
 
 // electionRecord checks that a step does not put two leaders side by side.
 func electionRecord(r Report, to Phase) Check {
-	c := Check{Name: CheckRecord, OK: true, Detail: r.recordText()}
+	c := Check{Name: checkRecord, OK: true, Detail: r.recordText()}
 	e, held := r.Record(), r.Record().Holder
 	switch {
 	case r.ConfigMap.Kind == "":

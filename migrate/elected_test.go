@@ -87,13 +87,13 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 			s.follows(migrate.Dual)
 			term := s.leading()
 
-			failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckOrder)
+			failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "order")
 			if !strings.Contains(failed[0].ToDo, "cannot be sealed") {
 				t.Errorf("it says to do %q", failed[0].ToDo)
 			}
-			s.refuses(s.Advance, migrate.Options{To: migrate.Sealed, Acknowledge: all}, migrate.CheckOrder)
-			s.refuses(s.Clean, migrate.Options{}, migrate.CheckNoWayBack)
-			s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+			s.refuses(s.Advance, migrate.Options{To: migrate.Sealed, Acknowledge: all}, "order")
+			s.refuses(s.Clean, migrate.Options{}, "no-way-back")
+			s.goes(s.Clean, migrate.Clean, "no-way-back")
 			if r := s.report(); r.ConfigMap.Kind != ownerref.Absent || len(r.Problems) != 0 {
 				t.Errorf("in phase clean there is %+v", r)
 			}
@@ -102,7 +102,7 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 				t.Errorf("%v led, now %v do", term, now)
 			}
 
-			s.refuses(s.Rollback, migrate.Options{}, migrate.CheckLegacyPods)
+			s.refuses(s.Rollback, migrate.Options{}, "legacy-pods")
 			s.runs("old-2")
 			s.goes(s.Rollback, migrate.Legacy)
 			if now := s.leading(); len(now) != 0 {
@@ -129,13 +129,13 @@ func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 	const kind = annotation.Endpoints
 	scenario(t, func(s *stage) {
 		s.joinsTwin("a", kind)
-		s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+		s.goes(s.Clean, migrate.Clean, "no-way-back")
 		defer s.every(2*time.Second, func() { s.elects(kind, "L") })()
 		if r := s.report(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "held by L, though the phase is clean") {
 			s.t.Errorf("the problems are %q", r.Problems)
 		}
-		s.refuses(s.Rollback, migrate.Options{}, migrate.CheckRecord)
-		if _, err := s.Rollback(s.t.Context(), migrate.Options{Acknowledge: []string{migrate.CheckRecord}}); err != nil {
+		s.refuses(s.Rollback, migrate.Options{}, "record")
+		if _, err := s.Rollback(s.t.Context(), migrate.Options{Acknowledge: []string{"record"}}); err != nil {
 			s.t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
@@ -144,7 +144,7 @@ func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 			s.t.Errorf("%v lead beside L: %v", s.leading(), err)
 		}
 		s.runs("L")
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckRecord, migrate.CheckLeader)
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "record", "leader")
 		s.goes(s.Rollback, migrate.Legacy) // no other candidate leads
 	})
 }
@@ -158,12 +158,12 @@ func TestTheStepOutOfDualWaitsForTheRecord(t *testing.T) {
 		s.names("annotation/endpoints/lock")
 		defer s.renews()()
 		s.runs("old")
-		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckRecord)
+		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
 		if !strings.Contains(failed[0].ToDo, "wait until a has the record too") {
 			s.t.Errorf("it says to do %q", failed[0].ToDo)
 		}
 		s.denied = []string{"get endpoints"}
-		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckRecord)
+		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
 	})
 }
 
@@ -183,7 +183,7 @@ func TestARecordThatIsNoRecordIsNoGround(t *testing.T) {
 		s.server.Put("/api/v1/namespaces/ns/endpoints/lock", apitest.Object{"metadata": apitest.Object{"name": "lock", "uid": "u", "annotations": apitest.Object{
 			"control-plane.alpha.kubernetes.io/leader": "no JSON",
 		}}})
-		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckRecord)
+		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
 		if r := s.report(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "cannot be read") {
 			s.t.Errorf("the problems are %q", r.Problems)
 		}
@@ -202,7 +202,7 @@ func TestAnElectionRecordThatWasSealedByHandIsSetRight(t *testing.T) {
 		if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), "rolled back to dual") {
 			s.t.Errorf("got %v", err)
 		}
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckOrder)
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "order")
 		s.goes(s.Rollback, migrate.Dual)
 	})
 }
@@ -210,7 +210,7 @@ func TestAnElectionRecordThatWasSealedByHandIsSetRight(t *testing.T) {
 func TestWithAnElectionRecordTooCandidatesOfModeDualAreNotLeftBehind(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joinsTwin("a", annotation.Endpoints, func(c *multilock.TwinConfig) { c.Mode = multilock.Dual })
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckCandidates)
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "candidates")
 	})
 }
 
@@ -222,6 +222,6 @@ func TestACandidateWithoutAPodIsNotSeen(t *testing.T) {
 		if now := s.leading(); len(now) != 1 {
 			s.t.Errorf("%v lead", now)
 		}
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckCandidates, migrate.CheckLeader)
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "candidates", "leader")
 	})
 }

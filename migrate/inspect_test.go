@@ -138,7 +138,7 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 		"a legacy leader after the seal": {func(s *stage) {
 			s.joins("a")
 			s.goes(s.Advance, migrate.Sealed)
-			s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+			s.goes(s.Clean, migrate.Clean, "no-way-back")
 			s.runs("old")
 			s.holds("old")
 		}, []string{"legacy pod old/uid-old holds the ConfigMap, though the phase is clean"}, []string{"one candidate"}},

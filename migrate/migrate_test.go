@@ -28,7 +28,7 @@ func TestThereAndBackAgain(t *testing.T) {
 		if r := s.report(); r.Phase != migrate.Dual || r.ConfigMap.Kind != ownerref.Legacy || len(r.LegacyPods) != 1 {
 			t.Errorf("at first there is %+v", r)
 		}
-		s.refuses(s.Advance, migrate.Options{}, migrate.CheckArmed, migrate.CheckLegacyPods)
+		s.refuses(s.Advance, migrate.Options{}, "armed", "legacy-pods")
 		s.vanishes("old")
 		s.follows(migrate.Dual)
 		term := s.leading()
@@ -61,8 +61,8 @@ func TestThereAndBackAgain(t *testing.T) {
 		s.follows(migrate.Dual)
 
 		s.goes(s.Advance, migrate.Sealed)
-		s.refuses(s.Clean, migrate.Options{}, migrate.CheckNoWayBack)
-		s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+		s.refuses(s.Clean, migrate.Options{}, "no-way-back")
+		s.goes(s.Clean, migrate.Clean, "no-way-back")
 		if now := s.leading(); len(now) != 1 {
 			t.Errorf("at the end %v lead", now)
 		}
@@ -166,7 +166,7 @@ func TestWhatChangesMeanwhileIsJudgedAnew(t *testing.T) {
 			s.runs("old")
 			s.server.Change(leasePath, func(apitest.Object) {})
 		}
-		s.refuses(s.Advance, migrate.Options{}, migrate.CheckLegacyPods)
+		s.refuses(s.Advance, migrate.Options{}, "legacy-pods")
 	})
 }
 
@@ -208,7 +208,7 @@ func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
 		s.follows(migrate.Dual)
 		s.server.Change(mapPath, func(o apitest.Object) { o["metadata"].(apitest.Object)["finalizers"] = []any{"example.com/hold"} })
 		s.goes(s.Advance, migrate.Sealed)
-		if _, err := s.Clean(s.t.Context(), migrate.Options{Acknowledge: []string{migrate.CheckNoWayBack}}); err != nil {
+		if _, err := s.Clean(s.t.Context(), migrate.Options{Acknowledge: []string{"no-way-back"}}); err != nil {
 			s.t.Fatal(err)
 		}
 		late := func() {
@@ -224,7 +224,7 @@ func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
 			s.t.Errorf("it reports %+v", r)
 		}
 		s.wants(1)
-		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap")
 		if !strings.Contains(failed[0].Detail, hold) {
 			s.t.Errorf("it says %q", failed[0].Detail)
 		}
@@ -329,7 +329,7 @@ func TestThePlanSaysWhatTheNextStepDoesAndWhetherItCouldBeTaken(t *testing.T) {
 			case migrate.Dual:
 				s.goes(s.Advance, migrate.Sealed)
 			case migrate.Sealed:
-				s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+				s.goes(s.Clean, migrate.Clean, "no-way-back")
 			}
 		}
 	})

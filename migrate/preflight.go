@@ -19,22 +19,26 @@ import (
 
 // The names of checks.
 const (
-	CheckPermissions = "permissions" // the user may do what the step needs
-	CheckAPI         = "api"         // what the API server and its collector can do
-	CheckOrder       = "order"       // one step at a time
-	CheckConfigMap   = "configmap"   // candidates can deal with its contents
-	CheckRecord      = "record"      // the right side holds the election record
-	CheckCandidates  = "candidates"  // there are some, in mode auto
-	CheckLeader      = "leader"      // one of them holds the Lease and is alive
-	CheckArmed       = "armed"       // the shield is armed, so that it can be sealed
-	CheckPresumed    = "presumed"    // no legacy pod is presumed gone
-	CheckLegacyPods  = "legacy-pods" // none is left, or, on the way back, one is there
-	CheckWorkload    = "workload"    // no older version is scaled up
-	CheckNoWayBack   = "no-way-back" // nothing can bring legacy pods back: only a person can know
+	checkPermissions = "permissions" // the user may do what the step needs
+	checkAPI         = "api"         // what the API server and its collector can do
+	checkOrder       = "order"       // one step at a time
+	checkConfigMap   = "configmap"   // candidates can deal with its contents
+	checkRecord      = "record"      // the right side holds the election record
+	checkCandidates  = "candidates"  // there are some, in mode auto
+	checkLeader      = "leader"      // one of them holds the Lease and is alive
+	checkArmed       = "armed"       // the shield is armed, so that it can be sealed
+	checkPresumed    = "presumed"    // no legacy pod is presumed gone
+	checkLegacyPods  = "legacy-pods" // none is left, or, on the way back, one is there
+	checkWorkload    = "workload"    // no older version is scaled up
+	checkNoWayBack   = "no-way-back" // nothing can bring legacy pods back: only a person can know
 )
 
 // Check is one condition of a step.
 type Check struct {
+	// Name is permissions (those of the user), api (what the API server can do), order (of the
+	// steps), configmap (what it is), record (which side holds it), candidates (in mode auto),
+	// leader (is alive), armed (the shield), presumed (gone, by M11), legacy-pods (may lead still),
+	// workload (no older version is scaled up) or no-way-back (only a person can know).
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
@@ -153,7 +157,7 @@ func (p *preflight) check(ctx context.Context) (Report, Checks, error) {
 }
 
 func order(r Report, to Phase) Check {
-	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("from phase %s to %s", r.Phase, to), OK: r.course().stepTo(r.Phase, to) != nil}
+	c := Check{Name: checkOrder, Detail: fmt.Sprintf("from phase %s to %s", r.Phase, to), OK: r.course().stepTo(r.Phase, to) != nil}
 	switch {
 	case c.OK:
 	case r.Phase == "":
@@ -169,7 +173,7 @@ func order(r Report, to Phase) Check {
 
 func configMap(r Report, to Phase) Check {
 	cm := r.ConfigMap
-	c := Check{Name: CheckConfigMap, OK: true, Detail: fmt.Sprintf("%s is %s", cm.Name, cmp.Or(string(cm.Kind), "not known"))}
+	c := Check{Name: checkConfigMap, OK: true, Detail: fmt.Sprintf("%s is %s", cm.Name, cmp.Or(string(cm.Kind), "not known"))}
 	switch {
 	case cm.Kind == "":
 		c.OK, c.ToDo = false, "grant the verb get on configmaps"
@@ -197,7 +201,7 @@ func candidates(r Report, to Phase) Check {
 			other = append(other, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))
 		}
 	}
-	c := Check{Name: CheckCandidates, OK: true, Detail: fmt.Sprintf("%d with a presence in mode auto or dual at the lock", len(running))}
+	c := Check{Name: checkCandidates, OK: true, Detail: fmt.Sprintf("%d with a presence in mode auto or dual at the lock", len(running))}
 	switch {
 	case len(running) == 0:
 		c.OK, c.ToDo = false, "run the operator's version that takes part in the migration: nobody else follows the phase"
@@ -220,7 +224,7 @@ func candidates(r Report, to Phase) Check {
 // part.
 func leader(r Report, to Phase, alive bool) Check {
 	h := r.holder()
-	c := Check{Name: CheckLeader, OK: true}
+	c := Check{Name: checkLeader, OK: true}
 	switch {
 	case !r.Lease.Exists:
 		c.OK, c.Detail, c.ToDo = false, "the Lease does not exist", "start a candidate, or find out why none may write it"
@@ -238,7 +242,7 @@ func leader(r Report, to Phase, alive bool) Check {
 }
 
 func armed(r Report) Check {
-	c := Check{Name: CheckArmed, OK: r.ConfigMap.Kind == ownerref.Shield && r.ConfigMap.Armed, Detail: "the shield is up and armed"}
+	c := Check{Name: checkArmed, OK: r.ConfigMap.Kind == ownerref.Shield && r.ConfigMap.Armed, Detail: "the shield is up and armed"}
 	if !c.OK {
 		c.Detail = "there is no armed shield, which says that no legacy pod was left"
 		c.ToDo = "wait until a candidate leads: then it is armed"
@@ -251,7 +255,7 @@ func armed(r Report) Check {
 
 func presumed(r Report) Check {
 	all := r.ConfigMap.Presumed
-	c := Check{Name: CheckPresumed, OK: len(all) == 0, Detail: "no legacy pod is presumed gone"}
+	c := Check{Name: checkPresumed, OK: len(all) == 0, Detail: "no legacy pod is presumed gone"}
 	if !c.OK {
 		c.Detail = "legacy pods count as gone though nothing proves it: " + strings.Join(all, ", ")
 		c.ToDo = "make sure that their nodes are off, and remove the pods, or the nodes"
@@ -266,7 +270,7 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 	for _, p := range r.LegacyPods {
 		names = append(names, fmt.Sprintf("%s (%s: %s)", p.Pod, p.State, p.Why))
 	}
-	c := Check{Name: CheckLegacyPods, OK: r.Counted && len(names) == 0, Detail: "none", Acknowledgeable: true}
+	c := Check{Name: checkLegacyPods, OK: r.Counted && len(names) == 0, Detail: "none", Acknowledgeable: true}
 	if len(names) > 0 {
 		c.Detail = strings.Join(names, ", ")
 	}
@@ -281,7 +285,7 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.legacy.Elected):
 		return c, false // the record answers this
 	case r.Phase == Legacy:
-		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these pods are gone or no longer lead: " + c.Detail}, true
+		return Check{Name: checkLegacyPods, OK: true, Detail: "the candidates wait until these pods are gone or no longer lead: " + c.Detail}, true
 	default:
 		c.ToDo = "finish the rollout, so that none is left; a pod in mode lease without a presence looks like one"
 	}

@@ -22,8 +22,8 @@ import (
 
 // all acknowledges every check there is.
 var all = []string{
-	migrate.CheckPermissions, migrate.CheckAPI, migrate.CheckOrder, migrate.CheckConfigMap, migrate.CheckRecord, migrate.CheckCandidates, migrate.CheckLeader,
-	migrate.CheckArmed, migrate.CheckPresumed, migrate.CheckLegacyPods, migrate.CheckWorkload, migrate.CheckNoWayBack,
+	"permissions", "api", "order", "configmap", "record", "candidates", "leader",
+	"armed", "presumed", "legacy-pods", "workload", "no-way-back",
 }
 
 func TestWithoutAPhaseOnRecordThereIsNoStep(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWithoutAPhaseOnRecordThereIsNoStep(t *testing.T) {
 		s.runs("old")
 		s.holds("old")
 		for _, by := range []mover{s.Advance, s.Rollback, s.Clean} {
-			failed := s.refuses(by, migrate.Options{Acknowledge: all}, migrate.CheckOrder)
+			failed := s.refuses(by, migrate.Options{Acknowledge: all}, "order")
 			if !strings.Contains(failed[0].ToDo, "mode auto") {
 				s.t.Errorf("it says to do %q", failed[0].ToDo)
 			}
@@ -46,13 +46,13 @@ func TestStepsAreTakenOneAtATime(t *testing.T) {
 			by mover
 			to migrate.Phase
 		}{{s.Advance, migrate.Clean}, {s.Advance, migrate.Dual}, {s.Advance, migrate.Legacy}, {s.Rollback, migrate.Dual}, {s.Clean, ""}, {s.Clean, migrate.Clean}} {
-			s.refuses(o.by, migrate.Options{To: o.to, Acknowledge: all}, migrate.CheckOrder)
+			s.refuses(o.by, migrate.Options{To: o.to, Acknowledge: all}, "order")
 		}
 		if checks, err := s.Preflight(s.t.Context(), migrate.Clean); err != nil || len(checks.Failed(all...)) != 1 {
 			s.t.Errorf("preflight: %+v, %v", checks, err)
 		}
 		s.goes(s.Advance, migrate.Sealed)
-		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckOrder)
+		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "order")
 	})
 }
 
@@ -61,7 +61,7 @@ func TestMissingPermissionsAreAllNamedAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
 		s.denied = []string{"update leases", "list pods"}
-		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckPermissions)
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "permissions")
 		for _, word := range []string{"verb update on leases.coordination.k8s.io in namespace ns", "verb list on pods"} {
 			if !strings.Contains(failed[0].Detail, word) {
 				s.t.Errorf("%q does not say %q", failed[0].Detail, word)
@@ -69,10 +69,10 @@ func TestMissingPermissionsAreAllNamedAtOnce(t *testing.T) {
 		}
 		s.denied = []string{"list replicasets"}
 		s.goes(s.Advance, migrate.Sealed)
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckPermissions)
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "permissions")
 		s.denied = []string{"create selfsubjectaccessreviews"}
-		s.refuses(s.Rollback, migrate.Options{}, migrate.CheckPermissions)
-		s.goes(s.Rollback, migrate.Dual, migrate.CheckPermissions)
+		s.refuses(s.Rollback, migrate.Options{}, "permissions")
+		s.goes(s.Rollback, migrate.Dual, "permissions")
 	})
 }
 
@@ -84,7 +84,7 @@ func TestNoPreflightWaitsAsLongAsALeaseSays(t *testing.T) {
 			s.lies("a", "sealed")
 			s.server.Change(leasePath, func(o apitest.Object) { o["spec"].(apitest.Object)["leaseDurationSeconds"] = seconds })
 			start := time.Now()
-			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckLeader)
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "leader")
 			if took := time.Since(start); took > 32*time.Second {
 				s.t.Errorf("listened for a renewal for %v", took)
 			}
@@ -98,7 +98,7 @@ func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
 		scenario(t, func(s *stage) {
 			s.lies("a", "sealed")
 			start := time.Now()
-			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckCandidates, migrate.CheckLeader)
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "candidates", "leader")
 			if took := time.Since(start); took < 15*time.Second || took > 20*time.Second {
 				s.t.Errorf("listened for a renewal for %v", took)
 			}
@@ -108,7 +108,7 @@ func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
 		scenario(t, func(s *stage) {
 			s.poses("a", "auto")
 			s.lies("a", "sealed")
-			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckLeader)
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "leader")
 		})
 	})
 	t.Run("a deleted Lease", func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
 			s.goes(s.Advance, migrate.Sealed)
 			s.leaves(a)
 			s.server.Delete(leasePath)
-			failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckCandidates, migrate.CheckLeader)
+			failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "candidates", "leader")
 			if !strings.Contains(failed[1].Detail, "does not exist") {
 				s.t.Errorf("it says %q", failed[1].Detail)
 			}
@@ -129,10 +129,10 @@ func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
 			s.goes(s.Advance, migrate.Sealed)
 			plain := s.joinsPlain("plain")
 			s.leaves(a)
-			s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckCandidates, migrate.CheckLeader)
+			s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "candidates", "leader")
 			s.joins("b")
-			s.refuses(s.Rollback, migrate.Options{}, migrate.CheckLeader)
-			s.goes(s.Rollback, migrate.Dual, migrate.CheckLeader) // it stops by itself (M12)
+			s.refuses(s.Rollback, migrate.Options{}, "leader")
+			s.goes(s.Rollback, migrate.Dual, "leader") // it stops by itself (M12)
 			if now := s.leading(); !slices.Equal(now, []string{"b"}) {
 				s.t.Errorf("%v lead", now)
 			}
@@ -147,7 +147,7 @@ func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
 				o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/holder"] = "a"
 			})
 			defer s.renews()()
-			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckLeader)
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "leader")
 		})
 	})
 }
@@ -183,14 +183,14 @@ func TestCandidatesThatDoNotGoBeyondDualAreNotLeftBehind(t *testing.T) {
 	dual := func(c *multilock.ShieldConfig) { c.Mode = multilock.Dual }
 	scenario(t, func(s *stage) {
 		s.joins("a", dual)
-		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckCandidates)
+		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "candidates")
 		s.joins("b")
-		s.refuses(s.Advance, migrate.Options{}, migrate.CheckCandidates)
+		s.refuses(s.Advance, migrate.Options{}, "candidates")
 	})
 	scenario(t, func(s *stage) {
 		s.joins("b")
 		s.joins("a", dual)
-		s.goes(s.Advance, migrate.Sealed, migrate.CheckCandidates)
+		s.goes(s.Advance, migrate.Sealed, "candidates")
 	})
 }
 
@@ -199,7 +199,7 @@ func TestOnlyAnArmedShieldIsSealed(t *testing.T) {
 		s.runs("old")
 		s.holds("old")
 		s.joins("a")
-		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckArmed)
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "armed")
 		if !strings.Contains(failed[0].ToDo, "a waits: legacy pods that may still lead: old") {
 			s.t.Errorf("it says to do %q", failed[0].ToDo)
 		}
@@ -216,7 +216,7 @@ func TestNothingIsSealedWhileALegacyPodIsPresumedGone(t *testing.T) {
 		s.lies("b", "dual")
 		defer s.renews()()
 		s.says("zonelect.dev/presumed-gone", `[{"name":"old","uid":"uid-old"}]`)
-		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckPresumed)
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "presumed")
 		if !strings.Contains(failed[0].Detail, "old/uid-old") {
 			s.t.Errorf("it says %q", failed[0].Detail)
 		}
@@ -227,12 +227,12 @@ func TestNothingIsSealedOrCleanedUnderLegacyPodsUnlessThatIsAcknowledged(t *test
 	scenario(t, func(s *stage) {
 		s.joins("a")
 		s.runs("old")
-		failed := s.refuses(s.Advance, migrate.Options{}, migrate.CheckLegacyPods)
+		failed := s.refuses(s.Advance, migrate.Options{}, "legacy-pods")
 		if !strings.Contains(failed[0].Detail, "old (") {
 			s.t.Errorf("it says %q", failed[0].Detail)
 		}
-		s.goes(s.Advance, migrate.Sealed, migrate.CheckLegacyPods)
-		s.refuses(s.Clean, migrate.Options{}, migrate.CheckNoWayBack, migrate.CheckLegacyPods)
+		s.goes(s.Advance, migrate.Sealed, "legacy-pods")
+		s.refuses(s.Clean, migrate.Options{}, "no-way-back", "legacy-pods")
 	})
 }
 
@@ -243,7 +243,7 @@ func TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard(t *testing.T) {
 		s.runs("old", func(p *corev1.Pod) {
 			p.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
 		})
-		s.refuses(s.Advance, migrate.Options{}, migrate.CheckLegacyPods)
+		s.refuses(s.Advance, migrate.Options{}, "legacy-pods")
 		s.server.Put("/api/v1/nodes/node", &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "n"},
 			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
@@ -261,7 +261,7 @@ func TestAStrangersConfigMapIsNoGround(t *testing.T) {
 		s.poses("a", "auto")
 		s.lies("", "legacy")
 		s.server.Put(mapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}, Data: map[string]string{"a": "b"}})
-		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "configmap")
 		if !strings.Contains(failed[0].ToDo, "give the lock another name") {
 			s.t.Errorf("it says to do %q", failed[0].ToDo)
 		}
@@ -273,7 +273,7 @@ func TestAConfigMapThatMayNotBeReadIsNoGround(t *testing.T) {
 		s.poses("a", "auto")
 		s.lies("", "legacy")
 		s.denied = []string{"get configmaps", "create selfsubjectaccessreviews"}
-		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "configmap")
 	})
 }
 
@@ -281,8 +281,8 @@ func TestAConfigMapThatMayNotBeReadIsNoGround(t *testing.T) {
 func TestTheWayBackNeedsSomebodyToLead(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
-		s.refuses(s.Rollback, migrate.Options{}, migrate.CheckLegacyPods)
-		s.goes(s.Rollback, migrate.Legacy, migrate.CheckLegacyPods)
+		s.refuses(s.Rollback, migrate.Options{}, "legacy-pods")
+		s.goes(s.Rollback, migrate.Legacy, "legacy-pods")
 	})
 }
 
@@ -306,16 +306,16 @@ func TestCleanAsksWhetherAnythingBringsLegacyPodsBack(t *testing.T) {
 		set(s, "new", "op", 1)
 		set(s, "older", "op", 0)
 		set(s, "strange", "other", 3)
-		failed := s.refuses(s.Clean, migrate.Options{}, migrate.CheckNoWayBack)
+		failed := s.refuses(s.Clean, migrate.Options{}, "no-way-back")
 		if !strings.Contains(failed[0].Detail, "1 older ReplicaSets: older") {
 			s.t.Errorf("it says %q", failed[0].Detail)
 		}
 		set(s, "old", "op", 2)
-		failed = s.refuses(s.Clean, migrate.Options{}, migrate.CheckWorkload, migrate.CheckNoWayBack)
+		failed = s.refuses(s.Clean, migrate.Options{}, "workload", "no-way-back")
 		if !strings.HasSuffix(failed[0].Detail, ": old") {
 			s.t.Errorf("it says %q", failed[0].Detail)
 		}
-		s.goes(s.Clean, migrate.Clean, migrate.CheckWorkload, migrate.CheckNoWayBack)
+		s.goes(s.Clean, migrate.Clean, "workload", "no-way-back")
 	})
 }
 
@@ -327,7 +327,7 @@ func TestOnlyWhatIsSealedIsCleaned(t *testing.T) {
 		s.lies("b", "sealed")
 		s.phase("sealed", "2")
 		defer s.renews()()
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "configmap")
 	})
 }
 
@@ -336,10 +336,10 @@ func TestFromCleanThereIsNoWayBackUnderALegacyLeader(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
 		s.goes(s.Advance, migrate.Sealed)
-		s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+		s.goes(s.Clean, migrate.Clean, "no-way-back")
 		s.runs("old")
 		s.holds("old")
-		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap")
 		s.vanishes("old")
 		s.goes(s.Rollback, migrate.Dual)
 	})
@@ -351,7 +351,7 @@ func TestAnOldCollectorIsTold(t *testing.T) {
 			s.joins("a")
 			s.version = version
 			checks, err := s.Preflight(s.t.Context(), migrate.Sealed)
-			i := slices.IndexFunc(checks, func(c migrate.Check) bool { return c.Name == migrate.CheckAPI })
+			i := slices.IndexFunc(checks, func(c migrate.Check) bool { return c.Name == "api" })
 			if err != nil || !checks[i].OK || !strings.Contains(checks[i].Detail, word) {
 				s.t.Errorf("version %s: %+v, %v", version, checks[i], err)
 			}

@@ -70,7 +70,7 @@ func (m *Migration) Rollback(ctx context.Context, o Options) (Outcome, error) {
 
 // Clean makes the leader remove the sealed ConfigMap, or in phase dual the election
 // record; otherwise it works as Advance does. The caller must acknowledge that nothing
-// can bring legacy pods back (CheckNoWayBack).
+// can bring legacy pods back (checkNoWayBack).
 func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByClean, o)
 }
@@ -102,7 +102,7 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 
 // noSuchStep is the check that fails if that step does not begin in this phase.
 func noSuchStep(r Report, by string, step *Step, to Phase) Check {
-	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("there is no %s from phase %q", by, r.Phase), ToDo: "from here: " + r.course().from(r.Phase)}
+	c := Check{Name: checkOrder, Detail: fmt.Sprintf("there is no %s from phase %q", by, r.Phase), ToDo: "from here: " + r.course().from(r.Phase)}
 	switch {
 	case to == r.Phase && to != "":
 		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-
-	"github.com/zonelect/zonelect/migrate"
 )
 
 // TestTheCommandsOfTheDocumentsAreCommands: each block that tells people to run kubectl zonelect has
@@ -41,8 +39,8 @@ func TestTheCommandsOfTheDocumentsAreCommands(t *testing.T) {
 				continue
 			}
 			acknowledged, _ := c.Flags().GetStringSlice("acknowledge")
-			if c.Name() == "clean" && !slices.Contains(acknowledged, migrate.CheckNoWayBack) {
-				t.Errorf("%s: %s: always refused without --acknowledge %s", name, w[0], migrate.CheckNoWayBack)
+			if c.Name() == "clean" && !slices.Contains(acknowledged, "no-way-back") {
+				t.Errorf("%s: %s: always refused without --acknowledge %s", name, w[0], "no-way-back")
 			}
 		}
 	}

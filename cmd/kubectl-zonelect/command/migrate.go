@@ -117,10 +117,7 @@ stays and they may still follow.`
 var (
 	phases = []string{string(migrate.Legacy), string(migrate.Dual), string(migrate.Sealed)}
 	// acknowledgeable are the checks that may be acknowledged, in some steps.
-	acknowledgeable = []string{
-		migrate.CheckPermissions, migrate.CheckCandidates, migrate.CheckLeader,
-		migrate.CheckLegacyPods, migrate.CheckWorkload, migrate.CheckNoWayBack,
-	}
+	acknowledgeable = []string{"permissions", "candidates", "leader", "legacy-pods", "workload", "no-way-back"}
 )
 
 // command returns a command with everything that all migrate commands share.
