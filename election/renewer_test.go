@@ -148,15 +148,19 @@ func TestS1TrustCountsFromTheTurnOfAWrite(t *testing.T) {
 
 func TestAWriteWhoseTurnDoesNotComeIsNotSent(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a", func(c *election.Config) {
-			c.Queue = func(ctx context.Context) (func(), error) { <-ctx.Done(); return nil, context.Cause(ctx) }
-		})
-		time.Sleep(time.Minute)
-		if n := a.link.Calls("write"); n != 0 {
-			t.Errorf("%d writes", n)
-		}
-		if err := a.Status().Problem; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the problem is %v", err)
+		closed := errors.New("the queue is closed")
+		for why, turn := range map[error]func(context.Context) (func(), error){
+			context.DeadlineExceeded: func(ctx context.Context) (func(), error) { <-ctx.Done(); return nil, context.Cause(ctx) },
+			closed:                   func(context.Context) (func(), error) { return nil, closed },
+		} {
+			a := s.start(why.Error(), func(c *election.Config) { c.Queue = turn })
+			time.Sleep(time.Minute)
+			if n := a.link.Calls("write"); n != 0 {
+				t.Errorf("%d writes", n)
+			}
+			if err := a.Status().Problem; !errors.Is(err, why) {
+				t.Errorf("the problem is %v", err)
+			}
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestWhoIsBarredKeepsNoLockThatItLost(t *testing.T) {
 		a := s.StartPlain("a")
 		a.SetStopTime(3 * time.Second)
 		a.Leads()
-		time.Sleep(10 * time.Second)
+		time.Sleep(9 * time.Second) // no renewal is under way
 		s.Server.Change(multilocktest.LeasePath, func(o apitest.Object) {
 			o["spec"].(apitest.Object)["holderIdentity"] = ""
 			an := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)

@@ -541,9 +541,6 @@ var mutants = []mutant{
 	{"S6", "a read that another overtook settles nothing",
 		"election/exchange.go", `x.unsure && !a.sent.awake.Before(x.unsureAt)`, `false`,
 		"election/TestAReadThatAnotherOvertookIsAsGoodAsTheNewest"},
-	{"S6", "the elector waits for the newest read though another has settled what it asks",
-		"election/exchange.go", `x.newest != nil && !x.newest.writes()`, `false`,
-		"election/TestAReadThatAnotherOvertookIsAsGoodAsTheNewest"},
 	{"S6", "a read that was sent before the last write settles what became of it",
 		"election/exchange.go", `x.unsure && !a.sent.awake.Before(x.unsureAt)`, `x.unsure`,
 		"election/TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing"},
@@ -1148,7 +1145,10 @@ func with(`,
 		"election/requester.go", `a.flight.left.Store(&moment{awake: sent, asleep: from.asleep})`, `a.flight.left.Store(&moment{awake: sent.Add(time.Since(sent)), asleep: from.asleep})`,
 		"election/TestS1TrustInABeatCountsFromItsSending"},
 	{"S1", "a suspension since a beat does not count",
-		"election/requester.go", `&moment{awake: sent, asleep: from.asleep}`, `&moment{awake: sent, asleep: c.clock.now().asleep}`,
+		"election/requester.go", `			from = a.sent
+		}`, `			from = a.sent
+		}
+		from = c.clock.now()`,
 		"election/TestS1ASuspensionSinceABeatCounts"},
 	{"S1", "trust counts from before the turn of a write",
 		"election/requester.go", `a.flight.left.Store(&now)`, `a.flight.left.Store(&a.sent)`,
