@@ -462,7 +462,8 @@ func (h *heart) current() attachment {
 }
 
 // keeps returns the heartbeat that is to keep a record, and notes its epoch for over; none if the
-// record has no holder, or if no epoch goes on.
+// record has no holder, or if no epoch goes on. A renewal of a term whose epoch is over does not hide
+// that.
 func (h *heart) keeps(l *lock, r locks.Record) attachment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -470,7 +471,10 @@ func (h *heart) keeps(l *lock, r locks.Record) attachment {
 	if r.Holder != "" {
 		a = h.current()
 	}
-	if l.epoch = a.epoch; a.epoch != "" {
+	if over := l.epoch != "" && l.epoch != h.present; !over || r.Details.Token == 0 {
+		l.epoch = a.epoch
+	}
+	if a.epoch != "" {
 		a.lease = r.LeaseDuration
 	}
 	return a

@@ -281,6 +281,22 @@ func TestL5TheTermsOfAWithdrawnEpochEndAtOnce(t *testing.T) {
 	})
 }
 
+// TestL5ARenewalDoesNotHideThatItsEpochIsOver: a term renews its lock by a write of its own while it
+// is told of the end. The next term is another matter.
+func TestL5ARenewalDoesNotHideThatItsEpochIsOver(t *testing.T) {
+	h, l := &heart{present: "one", ended: make(chan struct{})}, &lock{epoch: "one"}
+	h.goesOn("", nil)
+	renewal := locks.Record{Holder: "a", Details: locks.Details{Token: 1}}
+	h.keeps(l, renewal)
+	if _, why := h.over(l); why == "" {
+		t.Error("the term goes on")
+	}
+	h.keeps(l, locks.Record{Holder: "a"})
+	if _, why := h.over(l); why != "" {
+		t.Errorf("the next term is over too: %s", why)
+	}
+}
+
 // TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch at once. A deletion does not end it: the Lease is
 // made anew.
 func TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch(t *testing.T) {
