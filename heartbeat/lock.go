@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/extension"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
@@ -46,8 +46,8 @@ type lock struct {
 	object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
 	long   record.LongWarning
 
-	allowed atomic.Bool
-	epoch   epoch // that the last write named; the heart's mutex guards it
+	gate  extension.Gate
+	epoch epoch // that the last write named; the heart's mutex guards it
 }
 
 var (
@@ -62,7 +62,10 @@ func (c config) lock(name string) (*lock, error) {
 	if err := rawapi.Check(c.client, object); err != nil {
 		return nil, fmt.Errorf("lease lock %q in namespace %q: %w", name, c.namespace, err)
 	}
-	return &lock{config: c, name: name, object: rawapi.New[coordinationv1.Lease](c.client, object)}, nil
+	return &lock{
+		config: c, name: name, object: rawapi.New[coordinationv1.Lease](c.client, object),
+		gate: extension.Gate{Lock: name, Allow: c.allow},
+	}, nil
 }
 
 // Describe returns the Lease's name. It does no I/O.
@@ -128,7 +131,7 @@ func (l *lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, l.object.Name().Explain(apierror.Update, fmt.Errorf("the version to replace (%T) was not read from this Lease", base.Opaque))
 	}
 	defer l.heart.writing(l.name)()
-	if err := l.mayWrite(ctx, r); err != nil {
+	if err := l.gate.MayWrite(ctx, r); err != nil {
 		return locks.Snapshot{}, err
 	}
 	if was != nil && l.taken(was) {
@@ -147,24 +150,11 @@ func (l *lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return l.write(ctx, was, r)
 }
 
-// compose is [compose]. After a phase in which a legacy lock counts, the next acquisition looks for
-// that again, because the Lease that says so may be deleted.
+// compose is [compose], of which the gate hears.
 func (l *lock) compose(lease *coordinationv1.Lease, heart leasewatch.State) composed {
 	c := compose(lease, heart)
-	if c.Barred != "" {
-		l.allowed.Store(false)
-	}
+	l.gate.Observe(c.Snapshot)
 	return c
-}
-
-// mayWrite returns why the lock may not be taken, if r takes it.
-func (l *lock) mayWrite(ctx context.Context, r locks.Record) error {
-	if acquires := r.Holder != "" && r.Details.Token == 0; !acquires || l.allow == nil || l.allowed.Load() {
-		return nil
-	}
-	err := l.allow(ctx, l.name)
-	l.allowed.Store(err == nil)
-	return err
 }
 
 // taken reports whether the Lease is known to have changed since a write was asked for.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -245,8 +244,8 @@ func (l *leases) New(name string) (locks.Lock, error) {
 	c.Annotate = record.Shared(l.Name, name)
 	c.Capabilities.CloseConnections = nil // the others are on them too
 	c.Capabilities.Group = l.Name
-	g := &groupLock{place: l.Place, name: name}
-	c.Observe = g.observe
+	g := &groupLock{view: l.View, gate: extension.Gate{Lock: name, Allow: l.Allow}}
+	c.Observe = g.gate.Observe
 	lock, err := lease.New(c)
 	g.Lock = lock
 	return g, err
@@ -277,34 +276,21 @@ func (*leases) Alive() error { return nil }
 // groupLock is one lock of a Group.
 type groupLock struct {
 	*lease.Lock
-	place   extension.Place
-	name    string
-	allowed atomic.Bool // no legacy lock counts, as far as is known
+	view *leasewatch.View
+	gate extension.Gate
 }
 
 // Write writes the Lease, but refuses to take it where a legacy lock counts too (M12).
 func (l *groupLock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if acquires := r.Holder != "" && r.Details.Token == 0; acquires && !l.allowed.Load() {
-		if err := l.place.Allow(ctx, l.name); err != nil {
-			return locks.Snapshot{}, err
-		}
-		l.allowed.Store(true)
+	if err := l.gate.MayWrite(ctx, r); err != nil {
+		return locks.Snapshot{}, err
 	}
 	return l.Lock.Write(ctx, base, r)
 }
 
-// observe has the next write look for a legacy lock again after a phase in which one counts. The
-// Lease that says so may be deleted.
-func (l *groupLock) observe(s locks.Snapshot) locks.Snapshot {
-	if s.Barred != "" {
-		l.allowed.Store(false)
-	}
-	return s
-}
-
 // Watch follows the Lease in the view of all Leases. It sends no request.
 func (l *groupLock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	return l.place.View.Watch(ctx, l.name, from.Number, func(ctx context.Context, s leasewatch.State) error {
+	return l.view.Watch(ctx, l.gate.Lock, from.Number, func(ctx context.Context, s leasewatch.State) error {
 		e := locks.Event{Snapshot: locks.Snapshot{Version: locks.Version{Number: s.Number}}, Gapless: true}
 		if s.Lease != nil {
 			e.Snapshot = l.Snapshot(s.Lease)

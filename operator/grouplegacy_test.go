@@ -23,14 +23,14 @@ func TestM12AGroupLooksForALegacyLockAgainAfterAPhaseInWhichOneCounts(t *testing
 	server := apitest.NewServer()
 	legacy := errors.New("a legacy lock counts")
 	var leads, looks int
-	l := &groupLock{name: "op", place: extension.Place{Allow: func(context.Context, string) error {
+	l := &groupLock{gate: extension.Gate{Lock: "op", Allow: func(context.Context, string) error {
 		if looks++; looks > leads {
 			return legacy
 		}
 		return nil
 	}}}
 	var err error
-	l.Lock, err = lease.New(lease.Config{Client: apitest.Wire(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op", Observe: l.observe})
+	l.Lock, err = lease.New(lease.Config{Client: apitest.Wire(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op", Observe: l.gate.Observe})
 	if err != nil {
 		t.Fatal(err)
 	}
