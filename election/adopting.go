@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -45,9 +44,7 @@ func (l *leadership) startAdoption() {
 	l.adoption = adoption{permissions: make(chan locks.Permission, 1), done: make(chan error, 1), end: end}
 	done, clear := l.adoption.done, latestTo(l.adoption.permissions)
 	l.enter(adopting{l})
-	l.board.publish(status.ChangeAdopting, nil, func(s *Status) {
-		s.State, s.Term, s.Holder, s.HolderZone = status.StateAdopting, l.term, l.term.Holder, l.term.Zone
-	})
+	l.report.adopting(l.term)
 	l.background.Go(func() {
 		err := l.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, Trust: l.term.TrustedFor}, clear)
 		lost := ctx.Err() == nil
@@ -62,9 +59,9 @@ func (l *leadership) startAdoption() {
 func (s adopting) permitWork(p locks.Permission) {
 	switch {
 	case !p.Granted:
-		s.publishWaiting(p.Why)
+		s.report.waiting(p.Why)
 	case s.trust.left() > 0:
-		s.publishWaiting("")
+		s.report.waiting("")
 		s.startWork()
 	}
 }
@@ -93,7 +90,7 @@ func (l *leadership) adoptionEnded(err error) {
 	l.adoption.done = nil
 	if l.cause != nil {
 		if err != nil && !errors.Is(err, l.cause) && !errors.Is(err, context.Canceled) {
-			l.log.Error(err, "the lock's guardian could not finish after the term")
+			l.report.guardianFailed(err)
 		}
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // mostAttempts is how many attempts of a takeover are kept: the first one and the
@@ -162,7 +163,7 @@ func (f *following) noteAnswer(a answer, now time.Time) {
 
 // answeredClaim handles the answer to an acquisition and reports whether it won.
 func (f *following) answeredClaim(a answer, now time.Time) bool {
-	f.reportAnswer(a)
+	f.report.answer(a)
 	if a.err == nil {
 		f.observe(a.snapshot, now)
 		return f.observer.IsOfThisProcess(f.observer.LastRecord()) // may be of another candidate by now, and deleted since
@@ -190,7 +191,7 @@ func (f *following) shownToHaveWon(read answer, now time.Time) bool {
 	if f.clock.now().since(f.exchange.trustedFrom(won)) >= f.config.Timing.RenewDeadline {
 		return false
 	}
-	f.report(opWrite, nil)
+	f.report.result(opWrite, nil)
 	f.exchange.stopWaiting()
 	f.acquisition.attempts = append(f.acquisition.attempts, won)
 	return true
@@ -199,14 +200,14 @@ func (f *following) shownToHaveWon(read answer, now time.Time) bool {
 // answeredRead handles the answer to a read.
 func (f *following) answeredRead(a answer, now time.Time) {
 	if a.err != nil {
-		f.report(opRead, a.err)
+		f.report.result(opRead, a.err)
 		if a.newest {
 			f.refresh = true
 			f.retryAt = now.Add(f.retries.next() + f.currentStagger())
 		}
 		return
 	}
-	f.report(opRead, nil)
+	f.report.result(opRead, nil)
 	f.exchange.measure(a)
 	f.retries.reset()
 	before := f.observer.Seen()
@@ -240,5 +241,17 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	}
 	if f.rewatch && !f.watcher.heard.After(a.sent.awake) {
 		f.watcher.start(f.watching)
+	}
+}
+
+// forgetLostWrite forgets the problem with a write whose answer was lost, once another
+// candidate is seen to hold the lock: the write is settled, and no other will follow it. A
+// problem with a write that the server refused stays, because the server would refuse it
+// again.
+func (r *run) forgetLostWrite() {
+	holder, _ := r.observer.Holder()
+	lost := r.report.problems[opWrite]
+	if holder != "" && holder != r.config.Candidate.Identity && !errors.Is(lost, locks.ErrForbidden) && !errors.Is(lost, locks.ErrNoAPI) {
+		r.report.result(opWrite, nil)
 	}
 }

@@ -152,6 +152,7 @@ package election
 //
 //	guard.go                   guard.RoundTrip       writes of the work are refused or cut off
 //	elector.go                 Elector.Status        Status as it is read
+//	report.go                  newReporter           all that an elector says: status, log, metrics, spans
 //	status.go                  board.publish         Status and its transitions as they are made
 //	loopwatchdog.go            loopWatchdog.late     what Alive returns
 //	failover.go                telemetry.failover    the span of a takeover

@@ -108,7 +108,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	e.ended.Store(ended)
 	defer close(ended)
 	r := newRun(ctx, e, lead)
-	defer r.startMeters()()
+	defer e.meters.start(e, r.report.log)()
 	defer r.close()
 	r.startGuardian()
 	r.watchPeers(r.watching)

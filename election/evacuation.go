@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -18,7 +17,7 @@ import (
 func (l *leadership) leaveEvacuatedZone() {
 	zone := l.config.Candidate.Zone
 	if l.cause != nil || zone == "" || !slices.Contains(rules.Evacuated(l.observer.LastRecord().Evacuated, time.Now()), zone) {
-		l.publishStaying("")
+		l.stayOn("")
 		return
 	}
 	err := fmt.Errorf("%w: who else campaigns is not known to the leader", ErrNoSuccessor)
@@ -26,22 +25,20 @@ func (l *leadership) leaveEvacuatedZone() {
 		err = l.handOver(locks.Successor{})
 	}
 	if err != nil {
-		l.publishStaying(fmt.Sprintf("zone %s is evacuated, and its candidate leads on: %v", zone, err))
+		l.stayOn(fmt.Sprintf("zone %s is evacuated, and its candidate leads on: %v", zone, err))
 		return
 	}
-	l.publishStaying("")
+	l.stayOn("")
 }
 
-// publishStaying publishes why the term goes on in an evacuated zone, if that has changed.
-func (l *leadership) publishStaying(why string) {
-	if l.board.read().Staying == why {
+// stayOn notes why the term goes on in an evacuated zone, if that has changed.
+func (l *leadership) stayOn(why string) {
+	if l.staying == why {
 		return
 	}
+	l.staying = why
 	if l.cause == nil { // a release removes it, without waiting for a renewal
 		l.announce(why)
 	}
-	l.board.publish(status.ChangeStaying, nil, func(s *Status) { s.Staying = why })
-	if why != "" {
-		l.log.Info("staying in an evacuated zone", "why", why)
-	}
+	l.report.staying(why)
 }

@@ -32,7 +32,7 @@ type Ranking struct{ run run }
 
 // NewRanking returns the ranking of a candidate with that configuration.
 func NewRanking(c Config) *Ranking {
-	return &Ranking{run{Elector: &Elector{config: c}, observer: rules.NewObserver(rules.Self{}), exchange: &exchange{}}}
+	return &Ranking{run{Elector: &Elector{config: c}, report: &reporter{}, observer: rules.NewObserver(rules.Self{}), exchange: &exchange{}}}
 }
 
 // Meet notes the peers, and reports whether the candidate is among the first at the

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -58,7 +57,7 @@ func (r *run) follow() {
 	r.exchange.unsure = true
 	f.news(time.Now())
 	r.outage = rules.NewOutage(timing.RenewDeadline, timing.Precedence, time.Now())
-	r.board.update(func(s *Status) { s.State = status.StateFollower })
+	r.report.campaigning()
 	r.enter(f)
 }
 
@@ -75,7 +74,7 @@ func (f *following) proceed() time.Time {
 	}
 	why := f.waitsFor()
 	f.barred = why != "" || !f.permission.Granted || f.unfit()
-	f.publishWaiting(why)
+	f.report.waiting(why)
 	f.delay, f.early = f.stagger(free.takeoverDelay), f.prepareEarly(free.takeoverDelay)
 	f.ahead = max(prepareLead, min(2*f.exchange.readTook, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known)
@@ -154,19 +153,13 @@ func (f *following) tells(s locks.Snapshot, before time.Time) bool {
 	return !s.Version.Exists() || !f.observer.Seen().Equal(before)
 }
 
-// publishHolder publishes who holds the lock, if that has changed. It leaves out this
-// candidate itself, which may see its own acquisition before the answer that begins its
-// term.
+// publishHolder reports who holds the lock. It leaves out this candidate itself, which may see its
+// own acquisition before the answer that begins its term.
 func (r *run) publishHolder() {
 	holder, details := r.observer.Holder()
 	delete(r.noShows, holder)
-	before := r.board.read()
-	if before.Holder == holder && before.HolderZone == details.Zone || holder == r.config.Candidate.Identity {
-		return
-	}
-	t := r.board.publish(status.ChangeFollowing, nil, func(s *Status) { s.Holder, s.HolderZone = holder, details.Zone })
-	if before.Holder != holder {
-		r.log.Info("following", "holder", holder, "zone", details.Zone, "at", t.At)
+	if holder != r.config.Candidate.Identity {
+		r.report.following(holder, details.Zone)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -52,7 +51,7 @@ func latestTo[T any](box chan T) func(T) {
 // setPermission notes whether this candidate may campaign.
 func (r *run) setPermission(c locks.Permission) {
 	r.permission = c
-	r.publishWaiting(r.waitsFor())
+	r.report.waiting(r.waitsFor())
 }
 
 // waitsFor is what must happen before this candidate may campaign; empty if nothing must, or if
@@ -63,17 +62,6 @@ func (r *run) waitsFor() string { return cmp.Or(r.observer.Newest().Barred, r.pe
 func (l *leadership) stopIfWithdrawn() {
 	if !l.permission.Granted || l.observer.Newest().Barred != "" {
 		l.stopWork(fmt.Errorf("%w: %s", ErrWithdrawn, l.waitsFor()))
-	}
-}
-
-// publishWaiting publishes what this candidate waits for, if that has changed.
-func (r *run) publishWaiting(why string) {
-	if r.board.read().Waiting == why {
-		return
-	}
-	r.board.publish(status.ChangeWaiting, nil, func(s *Status) { s.Waiting = why })
-	if why != "" {
-		r.log.Info("waiting", "for", why)
 	}
 }
 

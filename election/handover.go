@@ -159,7 +159,7 @@ func (l *leadership) outcomeOf(f stepDownRequest) error {
 
 // unreleased says why the lock of a term was not released.
 func (l *leadership) unreleased() string {
-	switch problem := l.problem(); {
+	switch problem := l.report.problem(); {
 	case l.unfinished():
 		return "something of the work may go on, so that the lease runs out"
 	case l.overrun:
@@ -196,7 +196,7 @@ func (l *leadership) handover() locks.Handover {
 	}
 	next, err := l.chooseSuccessor(*l.successor)
 	if err != nil {
-		l.log.Error(err, "the lock is handed over to nobody in particular")
+		l.report.noSuccessor(err)
 	}
 	if next == "" {
 		return locks.Handover{}
@@ -281,14 +281,14 @@ func (l *leadership) answerRequest() {
 	if details.Request == "" {
 		// Each request removes the last answer from the record, so the leader writes it
 		// again.
-		if why := l.board.read().Staying; why != "" && l.refused == nil && details.Refused == "" {
-			l.announce(why)
+		if l.staying != "" && l.refused == nil && details.Refused == "" {
+			l.announce(l.staying)
 		}
 		return
 	}
 	request, err := details.Request.Parse()
 	if err == nil && request.Holder != l.config.Candidate.Identity {
-		l.log.Info("a request for a handover is void: it asks another holder", "asks", request.Holder)
+		l.report.requestVoid(request.Holder)
 		return
 	}
 	if err == nil {
@@ -302,8 +302,7 @@ func (l *leadership) answerRequest() {
 // refuseHandover reports that a request on the record was refused.
 func (l *leadership) refuseHandover(why error) {
 	l.announce(why.Error())
-	l.board.publish(status.ChangeRefused, why, func(*Status) {})
-	l.log.Info("a handover that was asked for is refused", "cause", why.Error())
+	l.report.refused(why)
 }
 
 // maxRefusal is how many bytes of a refusal are written on a record.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -146,24 +145,7 @@ func (r *run) setHealth(problem error) {
 		f.since = time.Now()
 	}
 	f.known, f.problem = true, problem
-	r.meters.unhealthy(problem != nil, time.Now())
-	r.publishHealth(problem)
-}
-
-// publishHealth publishes this candidate's health, if that has changed.
-func (r *run) publishHealth(problem error) {
-	if before := r.board.read().Unhealthy; sameText(problem, before) {
-		return
-	}
-	r.board.publish(status.ChangeHealth, nil, func(s *Status) { s.Unhealthy = problem })
-	switch {
-	case problem == nil:
-		r.log.Info("healthy again")
-	case errors.Is(problem, ErrUnwilling):
-		r.log.Info("not campaigning", "cause", problem.Error())
-	default:
-		r.log.Error(problem, "unhealthy")
-	}
+	r.report.health(problem)
 }
 
 // othersWell reports whether another candidate is known to be healthy, and whether any
@@ -216,7 +198,7 @@ func (l *leadership) yieldIfUnhealthy(now time.Time) time.Time {
 	case now.Before(due):
 		return due
 	case known && len(fit) == 0 && !health.Required:
-		l.publishHealth(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
+		l.report.unhealthy(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
 	default:
 		l.successor = &locks.Successor{}
 		l.stopWork(fmt.Errorf("%w: %w", ErrUnhealthy, f.problem))

@@ -40,6 +40,7 @@ type leadership struct {
 	stepDownRequests []stepDownRequest // the calls that wait for the end
 	successor        *locks.Successor  // who is to lead next; nil if this is no handover
 	refused          *string           // to be written to the record; nil keeps what is there
+	staying          string            // why the term goes on in an evacuated zone; empty if it does not
 	released         bool              // the lock was given up
 
 	sent    moment                      // of the last renewal that extended the trust
@@ -98,7 +99,7 @@ func (r *run) begin(won acquisition) {
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
 		r.noteNoShow(named)
 	}
-	l.failover = r.telemetry.failover(r.requests, won, l.term, r.meters)
+	l.failover = r.report.won(won, l.term)
 	l.trace = l.failover.traceparent()
 	l.adoption = adoption{end: func(error) {}}
 	if r.observer.Unproven(time.Now()) {

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/zonelect/zonelect/election/status"
 )
 
 // leading is the state in which the work runs.
@@ -27,12 +25,7 @@ func (l *leadership) yieldIfUnwanted(now time.Time) time.Time {
 func (l *leadership) startWork() {
 	l.workDone = make(chan error, 1)
 	l.enter(leading{l})
-	l.failover.adopted(time.Now())
-	t := l.board.publish(status.ChangeLeading, nil, func(s *Status) {
-		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, l.term, l.term.Holder, l.term.Zone
-	})
-	l.meters.leading(l.requests, l.trust)
-	l.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
+	l.report.leading(l.term, l.failover)
 	work, done := context.WithValue(l.work, termKey{}, l.term), l.workDone
 	l.watchdog.watch()
 	go func() {

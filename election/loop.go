@@ -8,10 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -24,7 +21,7 @@ type run struct {
 	stop          <-chan struct{} // the end of ctx; nil once the loop knows of it
 	state         state           // nil once Run is to return
 	result        error           // what Run returns then
-	log           logr.Logger
+	report        *reporter
 	requests      context.Context // outlives Run's own, for a release in good order
 	observer      *rules.Observer
 	exchange      *exchange
@@ -33,7 +30,6 @@ type run struct {
 	share         float64 // of this candidate, see rules.Share
 	watching      context.Context
 	unwatch       context.CancelFunc
-	problems      map[operation]error   // by kind
 	guardian      locks.Guardian        // nil if the lock has none
 	permission    locks.Permission      // whether this candidate may campaign
 	permissions   chan locks.Permission // nil without a guardian
@@ -62,7 +58,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 		lead:     lead,
 		ctx:      ctx,
 		stop:     ctx.Done(),
-		log:      e.config.Logger,
+		report:   newReporter(context.WithoutCancel(ctx), e),
 		requests: context.WithoutCancel(ctx),
 		observer: rules.NewObserver(rules.Self{
 			Identity:     e.config.Candidate.Identity,
@@ -72,20 +68,15 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Token:        e.Term().Token,
 			Forfeited:    e.forfeited.Load(),
 		}),
-		share:    rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
-		problems: map[operation]error{},
-		noShows:  map[string]noShow{},
+		share:   rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
+		noShows: map[string]noShow{},
 	}
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
 	r.requester = newRequester(e.config, e.clock, &e.loopWatchdog, r.exchange)
 	r.watcher = &watcher{
 		lock: e.config.Lock, cancel: func() {}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
-		restarted: func(after string) { r.meters.watchRestarted(r.requests, after) },
+		restarted: r.report.watchRestarted,
 	}
-	if r.log.GetSink() == nil {
-		r.log = logr.FromContextOrDiscard(ctx)
-	}
-	r.log = r.log.WithValues("lock", e.config.Lock.Describe().String(), "identity", e.config.Candidate.Identity)
 	r.watching, r.unwatch = context.WithCancel(r.requests)
 	return r
 }
@@ -99,7 +90,7 @@ func (r *run) close() {
 	r.await()
 	r.loopWatchdog.expectLoop(time.Time{})
 	r.loopWatchdog.expectAnswer("", time.Time{})
-	r.board.publish(status.ChangeEnded, nil, func(s *Status) { s.State, s.Unhealthy = status.StateIdle, nil })
+	r.report.ended()
 }
 
 // state is one state of the diagram in doc.go. The file of its name says what is due
@@ -219,17 +210,12 @@ func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
 // observeEvent notes an event of the watch, see [rules.Observer.ObserveEvent].
 func (r *run) observeEvent(e locks.Event, now time.Time) bool {
 	r.watcher.hear(e, now)
-	r.report(opWatch, nil)
+	r.report.result(opWatch, nil)
 	return r.observed(r.observer.ObserveEvent(e, r.watcher.after, now))
 }
 
-// observed tells what the record says that the observer has seen: the UID of its object, whether
-// a term has begun, and which zones leadership should leave.
+// observed reports what the observer has seen.
 func (r *run) observed(news bool) bool {
-	r.board.update(func(s *Status) { s.LockUID = r.observer.UID() })
-	r.meters.evacuate(r.observer.LastRecord().Evacuated)
-	if cause, began := r.observer.Succession(); began {
-		r.meters.sawTransition(r.requests, cause)
-	}
+	r.report.seen(r.observer)
 	return news
 }

@@ -67,7 +67,7 @@ func (l *leadership) lose(cause error) {
 	l.endWork(cause) // before anything that may block
 	l.adoption.end(cause)
 	l.requester.cancel()
-	l.meters.leading(l.requests, nil)
+	l.report.untrusted()
 	l.endTerm(cause, l.config.Timing.StopGrace)
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
@@ -113,32 +114,27 @@ func (m *meters) ofResult(result string) metric.MeasurementOption {
 	return m.at(metrics.KeyResult.String(result))
 }
 
-// startMeters has the metrics told at each collection until end is called.
-func (r *run) startMeters() (end func()) {
-	m := r.meters
+// start has the metrics exported at each collection until end is called.
+func (m *meters) start(e *Elector, log logr.Logger) (end func()) {
 	if m == nil {
 		return func() {}
 	}
-	registration, err := m.start(r.Elector)
+	m.countFromZero()
+	registration, err := e.config.MeterProvider.Meter(metrics.Scope).RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		m.observe(ctx, o, e.Term(), time.Now())
+		return nil
+	}, m.TimeLeft, m.Candidates, m.Phase, m.Evacuated, m.UnhealthyTime)
 	if err != nil {
-		r.log.Error(err, "some metrics are not told")
+		log.Error(err, "cannot register some metrics")
 	}
 	return func() {
 		if registration != nil {
 			if err := registration.Unregister(); err != nil {
-				r.log.Error(err, "metrics may be told after the end")
+				log.Error(err, "cannot unregister metrics: they may be exported after the end")
 			}
 		}
 		m.end(time.Now())
 	}
-}
-
-func (m *meters) start(e *Elector) (metric.Registration, error) {
-	m.countFromZero()
-	return e.config.MeterProvider.Meter(metrics.Scope).RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		m.observe(ctx, o, e.Term(), time.Now())
-		return nil
-	}, m.TimeLeft, m.Candidates, m.Phase, m.Evacuated, m.UnhealthyTime)
 }
 
 // countFromZero makes the counters of transitions and of terms' ends exist before they count.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/zonelect/zonelect/election/status"
@@ -47,8 +48,7 @@ func TestMetricsThatNobodyWantsCostNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { report(ctx, m, broken) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	r := &run{Elector: &Elector{meters: m}}
-	r.startMeters()()
+	m.start(&Elector{}, logr.Discard())()
 	if after := runtime.NumGoroutine(); after > before {
 		t.Errorf("%d goroutines, %d before", after, before)
 	}

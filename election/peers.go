@@ -35,7 +35,7 @@ func (r *run) setPeers(peers []locks.Peer) {
 	if doubtful := func(p locks.Peer) bool { return p.Doubtful }; slices.ContainsFunc(r.peers, doubtful) {
 		r.trusted = slices.DeleteFunc(slices.Clone(r.peers), doubtful)
 	}
-	r.meters.know(r.peers)
+	r.report.peers(r.peers)
 }
 
 // takeover returns what decides the takeover delay of this candidate, or of another one that is

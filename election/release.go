@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -31,8 +30,7 @@ func (l *leadership) giveUp(again bool) {
 	l.watchdog.released.Store(true)
 	// A candidate that gives a term up leaves the next one to others, if there are any.
 	l.holdOff = time.Now().Add(handover.Precedence + l.config.Timing.RenewInterval)
-	l.board.publish(status.ChangeReleased, l.cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })
-	l.log.Info("released", "token", l.term.Token, "to", handover.To)
+	l.report.released(l.term, l.cause, handover.To)
 }
 
 // release gives the lock up if this very candidate holds it, by compare-and-swap on a
@@ -88,7 +86,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 // observeAnswer handles an answer at the end of a term.
 func (r *run) observeAnswer(a answer) {
 	now := time.Now()
-	r.reportAnswer(a)
+	r.report.answer(a)
 	switch {
 	case a.err != nil:
 	case a.op == opRead:

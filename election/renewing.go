@@ -44,7 +44,7 @@ func (l *leadership) perform(do step, left time.Duration) {
 	if !base.Version.Exists() {
 		before = l.observer.LastRecord()
 		if l.remakes.Made(time.Now()) {
-			l.log.Info("the record was deleted: making it anew", "token", l.term.Token)
+			l.report.remaking(l.term)
 		}
 	}
 	l.renew(before, left)
@@ -108,7 +108,7 @@ func (l *leadership) answered(a answer) {
 	if a.known {
 		return
 	}
-	l.reportAnswer(a)
+	l.report.answer(a)
 	switch {
 	case a.conflict():
 		x.refused(a, now)
@@ -148,7 +148,7 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	x.denied = nil
 	if f := x.shownLanding(a); f != nil && !l.isLost() {
 		landed := f.landed(x.observer.Newest(), now)
-		l.reportAnswer(landed)
+		l.report.answer(landed)
 		l.renewed(landed, now)
 	}
 	x.waitAgain(a.snapshot, now)
@@ -211,7 +211,7 @@ func (l *leadership) mend() {
 		if newest.Partial {
 			what = "part of the record is gone"
 		}
-		l.log.Info(what+": mending it", "token", l.term.Token)
+		l.report.mending(l.term, what)
 		at := rules.Latest(now, l.mendAt)
 		l.mended, l.mendAt, l.renewAt = true, at.Add(spacing(l.config.Timing)), rules.Earliest(l.renewAt, at)
 	}

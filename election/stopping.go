@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/election/status"
 )
 
 // stopping is the state in which a stop is wanted. The leader renews while the work stops.
@@ -26,7 +25,7 @@ func (s stopping) proceed() time.Time {
 
 // awaitStop checks whether the work has stopped in time.
 func (l *leadership) awaitStop(now time.Time) time.Time {
-	l.publishStaying("")
+	l.stayOn("")
 	if !l.overrun && !now.Before(l.stopBy) {
 		l.reportOverrun()
 	}
@@ -59,8 +58,7 @@ func (l *leadership) endTerm(cause error, patience time.Duration) {
 		return
 	}
 	l.cause, l.stopBy = cause, stopBy
-	l.board.publish(status.ChangeStopping, cause, func(s *Status) { s.State = status.StateStopping })
-	l.log.Info("stopping", "token", l.term.Token, "cause", cause.Error())
+	l.report.stopping(l.term, cause)
 }
 
 // reportOverrun reports that the work did not stop in time, or says that part of it may go on. From
@@ -71,28 +69,20 @@ func (l *leadership) reportOverrun() {
 	l.observer.Forfeit()
 	l.forfeited.Store(true)
 	l.background.Go(l.watchdog.tell) // it may have been told already
-	cause, what := l.watchdog.cause(l.cause), "the work has not stopped in time"
-	if errors.Is(cause, ErrUnfinished) {
-		what = "the work says that part of it may go on"
-	} else {
-		l.meters.overran(l.requests)
-	}
-	l.board.publish(status.ChangeOverrun, cause, func(s *Status) { s.Overrun = true })
+	l.report.overran(l.term, l.watchdog.cause(l.cause))
 	l.answerStepDowns()
-	l.log.Error(cause, what+": the lease is left to run out", "token", l.term.Token)
 }
 
 // conclude ends a term once its work and its guardian have returned: it gives the lock
 // up if it may, and goes on to the next state.
 func (l *leadership) conclude() {
 	if l.returned {
-		l.board.publish(status.ChangeStopped, l.cause, func(s *Status) { s.State, s.Overrun = status.StateFollower, false })
+		l.report.stopped(l.cause)
 	}
-	l.publishWaiting(l.waitsFor())
-	l.publishHealth(l.fitness.problem)
-	l.publishStaying("")
-	l.meters.leading(l.requests, nil)
-	l.meters.termEnded(l.requests, l.cause)
+	l.report.waiting(l.waitsFor())
+	l.report.unhealthy(l.fitness.problem)
+	l.stayOn("")
+	l.report.termOver(l.cause)
 	l.trust.end()
 	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
 	if errors.Is(l.cause, ErrUnhealthy) {
@@ -123,7 +113,7 @@ func (l *leadership) outcome() (again bool, err error) {
 		return false, l.cause
 	}
 	if err := l.workError(l.workErr, l.cause); err != nil {
-		l.log.Error(err, "the work returned an error after its term")
+		l.report.workFailed(err)
 	}
 	return true, nil
 }

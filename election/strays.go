@@ -4,7 +4,6 @@
 package election
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -61,7 +60,7 @@ func (r *run) settle() bool {
 	if settled && !r.requester.strays.mayLand() {
 		return true
 	}
-	r.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
+	r.report.mayLand()
 	if closeAll := r.config.Lock.Capabilities().CloseConnections; closeAll != nil {
 		closeAll()
 	}
@@ -97,7 +96,7 @@ func (r *run) tellStrays(until time.Time) time.Time {
 		r.toldStray = 0
 	}
 	if patience = max(patience, 2*r.toldStray); took >= patience {
-		r.log.Error(fmt.Errorf("a request has not come back for %v: %s", took.Round(time.Second), foreign), "cannot use the lock", "operation", string(first.op))
+		r.report.notBack(first.op, took)
 		r.toldStray, patience = took, 2*took
 	}
 	return rules.Earliest(until, first.sent.Add(patience))
@@ -133,9 +132,9 @@ func (r *run) await() {
 			case <-back:
 				waits = false
 			case <-tell.C:
-				r.log.Info("Run is to return, and waits: "+part.what+" has not come back: "+foreign, "longest", t.StopTimeout)
+				r.report.awaiting(part.what, t.StopTimeout)
 			case <-left.C:
-				r.log.Error(fmt.Errorf("%s has not come back: %s", part.what, foreign), "Run returns without it")
+				r.report.abandoned(part.what)
 				return
 			}
 		}

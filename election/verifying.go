@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/election/status"
 )
 
 // verifying is the state in which this candidate holds a lock whose record it created where
@@ -22,9 +21,7 @@ func (s verifying) proceed() time.Time {
 func (l *leadership) startVerifying() {
 	l.unverified = true
 	l.enter(verifying{l})
-	l.board.publish(status.ChangeAdopting, nil, func(s *Status) { // with no term that others could act on
-		s.State, s.Holder, s.HolderZone = status.StateAdopting, l.term.Holder, l.term.Zone
-	})
+	l.report.verifying(l.term)
 }
 
 // verify goes on once nobody else can lead, and returns when to look again at the
@@ -34,11 +31,11 @@ func (l *leadership) verify(now time.Time) time.Time {
 		return now.Add(time.Hour)
 	}
 	if l.observer.Unproven(now) {
-		l.publishWaiting(rules.PastUnknown)
+		l.report.waiting(rules.PastUnknown)
 		return l.observer.ProvenAt()
 	}
 	l.unverified = false
-	l.publishWaiting("")
+	l.report.waiting("")
 	l.startAdoption()
 	return now.Add(time.Hour)
 }

@@ -95,6 +95,6 @@ func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 func (r *run) watchEnded(err error) {
 	r.watcher.end(err, time.Now(), r.currentStagger())
 	if !errors.Is(err, locks.ErrVersionExpired) {
-		r.report(opWatch, err)
+		r.report.result(opWatch, err)
 	}
 }

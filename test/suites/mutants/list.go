@@ -1272,7 +1272,7 @@ func with(`,
 
 	{"guardian", "work begins before the guardian allows it",
 		"election/adopting.go", `case !p.Granted:
-		s.publishWaiting(p.Why)`, `case false:`,
+		s.report.waiting(p.Why)`, `case false:`,
 		"election/TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile"},
 	{"guardian", "a term begins whose clearance was withdrawn meanwhile",
 		"election/leadership.go", `l.stopIfWithdrawn() // the`, `l.inspect() // the`,

@@ -1,0 +1,290 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// reporter is told what happens during a Run. It publishes that as the status, and tells it to
+// subscribers, the log, the metrics and the tracer. It decides nothing. The loop owns it.
+type reporter struct {
+	*board
+	meters    *meters // nil without a MeterProvider
+	telemetry *telemetry
+	log       logr.Logger
+	ctx       context.Context     // of what is measured
+	problems  map[operation]error // by kind
+}
+
+func newReporter(ctx context.Context, e *Elector) *reporter {
+	log := e.config.Logger
+	if log.GetSink() == nil {
+		log = logr.FromContextOrDiscard(ctx)
+	}
+	return &reporter{
+		board: &e.board, meters: e.meters, telemetry: e.telemetry, ctx: ctx, problems: map[operation]error{},
+		log: log.WithValues("lock", e.config.Lock.Describe().String(), "identity", e.config.Candidate.Identity),
+	}
+}
+
+// campaigning reports that a candidacy begins.
+func (p *reporter) campaigning() {
+	p.update(func(s *Status) { s.State = status.StateFollower })
+}
+
+// following reports who holds the lock, if that has changed.
+func (p *reporter) following(holder, zone string) {
+	before := p.read()
+	if before.Holder == holder && before.HolderZone == zone {
+		return
+	}
+	t := p.publish(status.ChangeFollowing, nil, func(s *Status) { s.Holder, s.HolderZone = holder, zone })
+	if before.Holder != holder {
+		p.log.Info("following", "holder", holder, "zone", zone, "at", t.At)
+	}
+}
+
+// waiting reports what this candidate waits for, if that has changed.
+func (p *reporter) waiting(why string) {
+	if p.read().Waiting == why {
+		return
+	}
+	p.publish(status.ChangeWaiting, nil, func(s *Status) { s.Waiting = why })
+	if why != "" {
+		p.log.Info("waiting", "for", why)
+	}
+}
+
+// staying reports why the term goes on in an evacuated zone.
+func (p *reporter) staying(why string) {
+	p.publish(status.ChangeStaying, nil, func(s *Status) { s.Staying = why })
+	if why != "" {
+		p.log.Info("staying in an evacuated zone", "why", why)
+	}
+}
+
+// health reports what the candidate's own check has found.
+func (p *reporter) health(problem error) {
+	p.meters.unhealthy(problem != nil, time.Now())
+	p.unhealthy(problem)
+}
+
+// unhealthy reports why the candidate should not lead, if that has changed.
+func (p *reporter) unhealthy(why error) {
+	if sameText(why, p.read().Unhealthy) {
+		return
+	}
+	p.publish(status.ChangeHealth, nil, func(s *Status) { s.Unhealthy = why })
+	switch {
+	case why == nil:
+		p.log.Info("healthy again")
+	case errors.Is(why, ErrUnwilling):
+		p.log.Info("not campaigning", "cause", why.Error())
+	default:
+		p.log.Error(why, "unhealthy")
+	}
+}
+
+// result reports the result of an operation: a problem when it is new, and again when it is gone.
+func (p *reporter) result(op operation, err error) {
+	before := p.problems[op.kind()]
+	if err == nil && before == nil || err != nil && before != nil && wording(err) == wording(before) {
+		return
+	}
+	p.problems[op.kind()] = err
+	problem := func(s *Status) { s.Problem = p.problem() }
+	if err == nil {
+		p.publish(status.ChangeResolved, nil, problem)
+		p.log.Info("problem resolved", "operation", string(op))
+		return
+	}
+	p.publish(status.ChangeProblem, nil, problem)
+	p.log.Error(err, "cannot use the lock", "operation", string(op))
+}
+
+// answer reports the result of a request. A conflict is no problem, because candidates learn of each
+// other that way.
+func (p *reporter) answer(a answer) {
+	if a.op == opRenew {
+		p.meters.renewed(p.ctx, a.end.Sub(a.departed.awake), a.err)
+	}
+	if a.conflict() {
+		a.err = nil
+	}
+	p.result(a.op, a.err)
+}
+
+// problem is what keeps the elector from using the lock; nil if nothing does.
+func (p *reporter) problem() error {
+	return errors.Join(p.problems[opRead], p.problems[opWrite], p.problems[opWatch])
+}
+
+// wording is an error's text without the local address of a connection, which
+// another connection does not share, and without how long a request that was given up took.
+func wording(err error) string {
+	if locks.Unsettled(err) != nil {
+		return "not back" // how long it has taken says nothing new
+	}
+	var network *net.OpError
+	if errors.As(err, &network) && network.Source != nil {
+		return strings.ReplaceAll(err.Error(), network.Source.String(), "")
+	}
+	return err.Error()
+}
+
+// notBack reports that a request has not come back for so long.
+func (p *reporter) notBack(op operation, took time.Duration) {
+	p.log.Error(fmt.Errorf("a request has not come back for %v: %s", took.Round(time.Second), foreign), "cannot use the lock", "operation", string(op))
+}
+
+// mayLand reports that a write was given up and may land after the end of its term.
+func (p *reporter) mayLand() {
+	p.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
+}
+
+// watchRestarted reports that a watch follows one that ended like that.
+func (p *reporter) watchRestarted(after string) { p.meters.watchRestarted(p.ctx, after) }
+
+// seen reports what the observer has seen: the UID of the record's object, whether a term has begun,
+// and which zones leadership should leave.
+func (p *reporter) seen(o *rules.Observer) {
+	p.update(func(s *Status) { s.LockUID = o.UID() })
+	p.meters.evacuate(o.LastRecord().Evacuated)
+	if cause, began := o.Succession(); began {
+		p.meters.sawTransition(p.ctx, cause)
+	}
+}
+
+// peers reports who campaigns.
+func (p *reporter) peers(all []locks.Peer) { p.meters.know(all) }
+
+// won reports a takeover, and returns its span.
+func (p *reporter) won(a acquisition, t Term) *failover {
+	return p.telemetry.failover(p.ctx, a, t, p.meters)
+}
+
+// verifying reports that the lock is held, and that somebody else may still lead. The status has no
+// term yet that others could act on.
+func (p *reporter) verifying(t Term) {
+	p.publish(status.ChangeAdopting, nil, func(s *Status) {
+		s.State, s.Holder, s.HolderZone = status.StateAdopting, t.Holder, t.Zone
+	})
+}
+
+// adopting reports that the lock is held, and that its guardian does not let the work begin yet.
+func (p *reporter) adopting(t Term) {
+	p.publish(status.ChangeAdopting, nil, func(s *Status) {
+		s.State, s.Term, s.Holder, s.HolderZone = status.StateAdopting, t, t.Holder, t.Zone
+	})
+}
+
+// leading reports that the work of a term begins.
+func (p *reporter) leading(t Term, f *failover) {
+	f.adopted(time.Now())
+	at := p.publish(status.ChangeLeading, nil, func(s *Status) {
+		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, t, t.Holder, t.Zone
+	}).At
+	p.meters.leading(p.ctx, t.trust)
+	p.log.Info("leading", "token", t.Token, "cause", string(t.Cause), "previous", t.Previous, "at", at)
+}
+
+// remaking reports that the record of a term was deleted.
+func (p *reporter) remaking(t Term) {
+	p.log.Info("the record was deleted: making it anew", "token", t.Token)
+}
+
+// mending reports that the record of a term was changed.
+func (p *reporter) mending(t Term, what string) {
+	p.log.Info(what+": mending it", "token", t.Token)
+}
+
+// requestVoid reports a request on the record that asks another holder than this candidate.
+func (p *reporter) requestVoid(asked string) {
+	p.log.Info("a request for a handover is void: it asks another holder", "asks", asked)
+}
+
+// refused reports that a request on the record was refused.
+func (p *reporter) refused(why error) {
+	p.publish(status.ChangeRefused, why, func(*Status) {})
+	p.log.Info("a handover that was asked for is refused", "cause", why.Error())
+}
+
+// noSuccessor reports that a handover names nobody.
+func (p *reporter) noSuccessor(why error) {
+	p.log.Error(why, "the lock is handed over to nobody in particular")
+}
+
+// untrusted reports that a term is not trusted any more.
+func (p *reporter) untrusted() { p.meters.leading(p.ctx, nil) }
+
+// stopping reports that a term ends.
+func (p *reporter) stopping(t Term, cause error) {
+	p.publish(status.ChangeStopping, cause, func(s *Status) { s.State = status.StateStopping })
+	p.log.Info("stopping", "token", t.Token, "cause", cause.Error())
+}
+
+// overran reports that the work did not stop in time, or that part of it may go on by its own word.
+func (p *reporter) overran(t Term, cause error) {
+	what := "the work says that part of it may go on"
+	if !errors.Is(cause, ErrUnfinished) {
+		p.meters.overran(p.ctx)
+		what = "the work has not stopped in time"
+	}
+	p.publish(status.ChangeOverrun, cause, func(s *Status) { s.Overrun = true })
+	p.log.Error(cause, what+": the lease is left to run out", "token", t.Token)
+}
+
+// stopped reports that the work of a term has returned.
+func (p *reporter) stopped(cause error) {
+	p.publish(status.ChangeStopped, cause, func(s *Status) { s.State, s.Overrun = status.StateFollower, false })
+}
+
+// guardianFailed reports an error that the guardian returned after the term.
+func (p *reporter) guardianFailed(err error) {
+	p.log.Error(err, "the lock's guardian could not finish after the term")
+}
+
+// termOver reports that a term is over, with its work and its guardian's part.
+func (p *reporter) termOver(cause error) {
+	p.untrusted()
+	p.meters.termEnded(p.ctx, cause)
+}
+
+// released reports that the lock of a term was given up.
+func (p *reporter) released(t Term, cause error, to string) {
+	p.publish(status.ChangeReleased, cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })
+	p.log.Info("released", "token", t.Token, "to", to)
+}
+
+// workFailed reports an error that the work returned after its term.
+func (p *reporter) workFailed(err error) {
+	p.log.Error(err, "the work returned an error after its term")
+}
+
+// awaiting reports that the end of Run waits for something.
+func (p *reporter) awaiting(what string, longest time.Duration) {
+	p.log.Info("Run is to return, and waits: "+what+" has not come back: "+foreign, "longest", longest)
+}
+
+// abandoned reports what the end of Run does not wait for any longer.
+func (p *reporter) abandoned(what string) {
+	p.log.Error(fmt.Errorf("%s has not come back: %s", what, foreign), "Run returns without it")
+}
+
+// ended reports that Run returns.
+func (p *reporter) ended() {
+	p.publish(status.ChangeEnded, nil, func(s *Status) { s.State, s.Unhealthy = status.StateIdle, nil })
+}
