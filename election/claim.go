@@ -143,11 +143,10 @@ func (f *following) answered(a answer) bool {
 // answer if a takeover is under way.
 func (f *following) noteAnswer(a answer, now time.Time) {
 	if !a.failed() {
-		f.exchange.unanswered = time.Time{}
 		f.outage.Answered(now)
 	} else {
 		if a.newest {
-			f.exchange.unanswered, f.blind = a.sent.awake, true
+			f.blind = true
 		}
 		if a.fresh() {
 			f.outage.Missed(a.sent.awake)
@@ -170,7 +169,6 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
 	f.readFirst(now)
-	f.exchange.denied = nil
 	if a.conflict() {
 		f.exchange.refused(a, now)
 	} else {
@@ -237,7 +235,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.takeoverDelay)))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from the known version, and leaves nothing out
-		f.watcher.resume = a.snapshot.Version
+		f.watcher.resumeAt(a.snapshot.Version)
 	}
 	if f.rewatch && !f.watcher.heard.After(a.sent.awake) {
 		f.watcher.start(f.watching)

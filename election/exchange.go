@@ -216,8 +216,16 @@ func (x *exchange) came(a *answer) {
 	if a.newest = f == x.newest; a.newest {
 		x.newest = nil
 	}
+	switch {
+	case a.conflict(), a.err == nil && a.newest:
+		x.unanswered = time.Time{}
+	case a.failed() && a.newest:
+		x.unanswered = a.sent.awake
+	}
 	if !a.failed() {
 		x.overtaken = 0
+	} else if a.writes() {
+		x.denied = nil
 	}
 	if a.err == nil { // the server may have tried a write again before it answered a conflict
 		took := a.end.Sub(a.departed.awake)

@@ -419,18 +419,13 @@ func (s *schedule) answerLeader(i int, a answer, now time.Time) {
 		return
 	case a.conflict():
 		x.refused(a, now)
-		x.unanswered = time.Time{}
 	case a.err != nil:
-		if a.newest {
-			x.unanswered = a.sent.awake
-		}
 	case a.op == opRead:
 		x.shown.note(a)
 		news := p.observer.ObserveRead(a.snapshot, a.asOf, false, now)
 		if !x.counts(a, news) {
 			return
 		}
-		x.denied = nil
 		if s.verdict(i); !p.leads {
 			return
 		}
@@ -466,7 +461,7 @@ func (s *schedule) verdict(i int) {
 		p.leads, p.until = false, time.Time{}
 		s.forget(p)
 		p.exchange.begin()
-		p.exchange.unsure = true
+		p.exchange.doubt(s.local(i))
 	}
 	p.proven = p.proven || p.leads && !p.observer.Unproven(s.local(i))
 }
@@ -474,11 +469,7 @@ func (s *schedule) verdict(i int) {
 func (s *schedule) answerFollower(i int, a answer, now time.Time) {
 	p := s.own(i)
 	x := p.exchange
-	if !a.failed() {
-		x.unanswered = time.Time{}
-	} else if a.newest {
-		x.unanswered, p.blind = a.sent.awake, true
-	}
+	p.blind = p.blind || a.failed() && a.newest
 	switch {
 	case a.op == opRead && a.err != nil:
 	case a.op == opRead:
@@ -506,7 +497,7 @@ func (s *schedule) answerFollower(i int, a answer, now time.Time) {
 		}
 	default:
 		x.doubt(now)
-		if x.denied = nil; a.conflict() {
+		if a.conflict() {
 			x.refused(a, now)
 		}
 	}

@@ -54,7 +54,7 @@ func (r *run) follow() {
 		f.retries = r.newPauses(timing.RenewInterval / 4)
 	}
 	r.exchange.begin()
-	r.exchange.unsure = true
+	r.exchange.doubt(time.Now())
 	f.news(time.Now())
 	r.outage = rules.NewOutage(timing.RenewDeadline, timing.Precedence, time.Now())
 	r.report.campaigning()
@@ -95,13 +95,14 @@ func (f *following) handle(e event) {
 	switch e := e.(type) {
 	case stopWanted:
 		f.withdraw()
-		f.finish()
+		f.finish(nil)
 	case guardianGone:
 		f.withdraw()
+		var err error
 		if f.ctx.Err() == nil {
-			f.result = abandoned(e.err)
+			err = abandoned(e.err)
 		}
-		f.finish()
+		f.finish(err)
 	case answer:
 		if f.answered(e) {
 			f.win()
@@ -127,7 +128,7 @@ func (f *following) win() {
 	f.endDeathProbe()
 	if f.ctx.Err() != nil {
 		_ = f.release(0, "", locks.Handover{}, false) // release has reported its problems itself
-		f.finish()
+		f.finish(nil)
 		return
 	}
 	f.begin(f.acquisition)

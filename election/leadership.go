@@ -63,7 +63,7 @@ func (l *leadership) over() bool {
 // working reports whether the work has begun and not returned.
 func (l *leadership) working() bool { return l.workDone != nil }
 
-// begin starts the term that was won, and its work.
+// begin begins the term that was won.
 func (r *run) begin(won acquisition) {
 	last, timing := won.won(), r.config.Timing
 	again := sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval}
@@ -85,24 +85,30 @@ func (r *run) begin(won acquisition) {
 			Previous: won.Holder,
 		},
 	}
-	r.exchange.supersede()
-	r.exchange.begin()
-	l.work, l.endWork = context.WithCancelCause(r.requests)
-	l.trust = newTrust(r.clock, r.exchange.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
-	l.trust.meters = r.meters
+	l.start(won)
+}
+
+// start starts the term and its work.
+func (l *leadership) start(won acquisition) {
+	last, timing := won.won(), l.config.Timing
+	l.exchange.supersede()
+	l.exchange.begin()
+	l.work, l.endWork = context.WithCancelCause(l.requests)
+	l.trust = newTrust(l.clock, l.exchange.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(l.trustRanOut()) })
+	l.trust.meters = l.meters
 	l.term.trust = l.trust
-	l.watchdog = newWorkWatchdog(l.work, r.config, l.term)
-	r.workWatchdog.Store(l.watchdog)
-	r.observer.Won(l.term.Token, last.record)
-	r.forfeited.Store(false)
-	r.keptTerm = nil
+	l.watchdog = newWorkWatchdog(l.work, l.config, l.term)
+	l.workWatchdog.Store(l.watchdog)
+	l.observer.Won(l.term.Token, last.record)
+	l.forfeited.Store(false)
+	l.keptTerm = nil
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
-		r.noteNoShow(named)
+		l.noteNoShow(named)
 	}
-	l.failover = r.report.won(won, l.term)
+	l.failover = l.report.won(won, l.term)
 	l.trace = l.failover.traceparent()
 	l.adoption = adoption{end: func(error) {}}
-	if r.observer.Unproven(time.Now()) {
+	if l.observer.Unproven(time.Now()) {
 		l.startVerifying()
 	} else {
 		l.startAdoption()
@@ -134,7 +140,7 @@ func (l *leadership) keepWatching(now time.Time) {
 		return
 	}
 	if !l.observer.Unproven(now) { // else the watch must show what came before
-		l.watcher.resume = l.observer.Newest().Version
+		l.watcher.resumeAt(l.observer.Newest().Version)
 	}
 	l.watcher.start(l.watching)
 }

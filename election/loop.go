@@ -111,8 +111,11 @@ func (r *run) enter(to state) {
 	r.state = to
 }
 
-// finish makes Run return.
-func (r *run) finish() { r.enter(nil) }
+// finish makes Run return err.
+func (r *run) finish(err error) {
+	r.result = err
+	r.enter(nil)
+}
 
 // loop goes through the states until Run is to return, and returns what Run returns.
 func (r *run) loop() error {

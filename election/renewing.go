@@ -104,18 +104,18 @@ func onlyRenews(was, is locks.Record) bool {
 
 // answered handles the answer to a renewal or a read.
 func (l *leadership) answered(a answer) {
-	now, x := time.Now(), l.exchange
+	now := time.Now()
 	if a.known {
 		return
 	}
 	l.report.answer(a)
 	switch {
 	case a.conflict():
-		x.refused(a, now)
-		x.unanswered, l.renewAt = time.Time{}, now
+		l.exchange.refused(a, now)
+		l.renewAt = now
 	case a.err != nil:
 		if a.newest {
-			l.renewAt, x.unanswered = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now), a.sent.awake
+			l.renewAt = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now)
 		}
 	case a.op == opRead:
 		l.readLeading(a, now)
@@ -129,9 +129,6 @@ func (l *leadership) answered(a answer) {
 // one that lives.
 func (l *leadership) readLeading(a answer, now time.Time) {
 	x := l.exchange
-	if a.newest {
-		x.unanswered = time.Time{}
-	}
 	news := l.observeRead(a, false, now)
 	if !x.counts(a, news) {
 		return
@@ -145,7 +142,6 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	if x.isStillNewest() || x.denials > 1 { // something causes a conflict each time: do not hurry
 		l.renewAt = rules.Latest(l.renewAt, now.Add(l.config.Timing.RenewInterval/10))
 	}
-	x.denied = nil
 	if f := x.shownLanding(a); f != nil && !l.isLost() {
 		landed := f.landed(x.observer.Newest(), now)
 		l.report.answer(landed)

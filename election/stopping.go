@@ -88,13 +88,12 @@ func (l *leadership) conclude() {
 	if errors.Is(l.cause, ErrUnhealthy) {
 		l.fitness.backAt = time.Now().Add(l.config.Health.StayBack)
 	}
-	var again bool
-	again, l.result = l.outcome()
+	again, err := l.outcome()
 	l.answerStepDowns()
 	if l.adoption = (adoption{}); again {
 		l.follow()
 	} else {
-		l.finish()
+		l.finish(err)
 	}
 }
 

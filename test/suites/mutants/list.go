@@ -28,7 +28,7 @@ var mutants = []mutant{
 `,
 		"election/TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing"},
 	{"S1", "no read dates the landing of an acquisition",
-		"election/leadership.go", `newTrust(r.clock, r.exchange.trustedFrom(last), timing`, `newTrust(r.clock, last.departed, timing`,
+		"election/leadership.go", `newTrust(l.clock, l.exchange.trustedFrom(last), timing`, `newTrust(l.clock, last.departed, timing`,
 		"election/TestLeadershipHoldsWhileWritesLandLate"},
 	{"S1", "a renewal without an answer extends the trust",
 		"election/renewing.go", `case a.err != nil:
@@ -297,7 +297,7 @@ var mutants = []mutant{
 		"election/leadership.go", `rules.Latest(time.Now(), l.remakes.Due())`, `time.Now()`,
 		"election/TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals"},
 	{"S4", "work begins under a record made anew before its past is known",
-		"election/leadership.go", `if r.observer.Unproven(time.Now()) {
+		"election/leadership.go", `if l.observer.Unproven(time.Now()) {
 		l.startVerifying()`, `if false {
 		l.startVerifying()`,
 		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
@@ -545,8 +545,8 @@ var mutants = []mutant{
 		"election/exchange.go", `x.unsure && !a.sent.awake.Before(x.unsureAt)`, `x.unsure`,
 		"election/TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing"},
 	{"S6", "no read settles what became of a write",
-		"election/renewing.go", `		x.refused(a, now)
-		x.unanswered, l.renewAt = time.Time{}, now`, `		l.renewAt = now.Add(l.config.Timing.RenewInterval)`,
+		"election/renewing.go", `		l.exchange.refused(a, now)
+		l.renewAt = now`, `		l.renewAt = now.Add(l.config.Timing.RenewInterval)`,
 		"election/TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained"},
 
 	{"S6", "a write that was given up may still land, and the lock is released nevertheless",
