@@ -4,6 +4,8 @@
 package election
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -83,10 +85,12 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 	return false
 }
 
-// observeAnswer handles an answer at the end of a term.
+// observeAnswer handles an answer at the end of a term, which may have canceled the request.
 func (r *run) observeAnswer(a answer) {
 	now := time.Now()
-	r.report.answer(a)
+	if !errors.Is(a.err, context.Canceled) {
+		r.report.answer(a)
+	}
 	switch {
 	case a.err != nil:
 	case a.op == opRead:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -106,6 +107,23 @@ func TestS1TrustInABeatCountsFromItsSending(t *testing.T) {
 			s.want("trust ends", a.Elector.Term().TrustedFor().Round(time.Millisecond*2), deadline-early)
 		})
 	}
+}
+
+// TestARenewalThatTheEndOfATermCancelsIsNoProblem: it waited for a beat.
+func TestARenewalThatTheEndOfATermCancelsIsNoProblem(t *testing.T) {
+	scenario(t, func(s *stage) {
+		lock := &beating{}
+		a := s.beatingCandidate(lock)
+		a.Leads()
+		time.Sleep(10 * time.Second)
+		lock.hangs.Store(true)
+		time.Sleep(2 * interval)
+		for _, c := range s.changes(a, a.Stop) {
+			if c == status.ChangeProblem {
+				t.Errorf("the stop reports a problem: %v", a.Status().Problem)
+			}
+		}
+	})
 }
 
 func TestWhatARenewerDoesNotKeepIsWritten(t *testing.T) {

@@ -423,6 +423,9 @@ var mutants = []mutant{
 	{"S6", "a release does not wait for the renewal on its way",
 		"election/strays.go", `writes, settled := r.requester.drain(r.exchange.patience(true))`, `writes, settled := []answer(nil), true`,
 		"election/TestS6OneRequestAtATime"},
+	{"log", "a renewal that the end of a term cancels is reported as a problem",
+		"election/release.go", `if !errors.Is(a.err, context.Canceled) {`, `if errors.Is(nil, context.Canceled) || true {`,
+		"election/TestARenewalThatTheEndOfATermCancelsIsNoProblem"},
 	{"handover", "a release waits for a renewal that the lock holds back",
 		"election/requester.go", `if !f.writes() || f.lost || f.held() {`, `if !f.writes() || f.lost {`,
 		"heartbeat/TestTheReleaseOfALockDoesNotWaitForAHeartbeat"},
@@ -1566,7 +1569,12 @@ func with(`,
 		"heartbeat/TestL5TheTermsOfAWithdrawnEpochEndAtOnce"},
 	{"L4", "a heartbeat that somebody deletes ends the terms of a process that makes it anew",
 		"heartbeat/heart.go", `return now != nil && h.epochIn(now) != e`, `return h.epochIn(now) != e`,
-		"heartbeat/TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch"},
+		"heartbeat/TestL4ALeaseThatIsGoneEndsNoEpoch"},
+	{"L4", "a read that shows no heartbeat ends the terms of a process that makes it anew",
+		"heartbeat/heart.go", `	if now == nil {
+		return // a Lease`, `	if false {
+		return // a Lease`,
+		"heartbeat/TestL4ALeaseThatIsGoneEndsNoEpoch"},
 	{"L5", "who waits for a heartbeat waits on though its epoch has ended",
 		"heartbeat/heart.go", `		one.landed <- landed{err: fmt.Errorf("%s: %w", h.why, locks.ErrConflict)}
 `, `		_ = one
