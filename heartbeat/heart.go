@@ -318,6 +318,9 @@ func (h *heart) learn(s locks.Snapshot) {
 	}
 	close(h.changed)
 	h.changed = make(chan struct{})
+	if now == nil {
+		return // a Lease that is gone ends no epoch, see isOver
+	}
 	is := h.epochIn(now)
 	if seen := h.config.view.Get(h.config.lease.Name); is != "" && seen.Number > s.Version.Number && h.isOver(seen.Lease, is) {
 		is = ""

@@ -297,19 +297,32 @@ func TestL5ARenewalDoesNotHideThatItsEpochIsOver(t *testing.T) {
 	}
 }
 
-// TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch at once. A deletion does not end it: the Lease is
-// made anew.
+// TestL4ALeaseThatIsGoneEndsNoEpoch: it is made anew. A watch shows a deletion, or a read does.
+func TestL4ALeaseThatIsGoneEndsNoEpoch(t *testing.T) {
+	for what, show := range map[string]func(*beats){
+		"a watch": func(b *beats) { b.observe(locks.Snapshot{Version: locks.Version{Number: uint64(b.number + 1)}}) },
+		"a read":  func(b *beats) { b.learn(locks.Snapshot{}) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBeats(t)
+			b.land(t, b.send())
+			one := b.renewal()
+			if show(b); len(one.landed) > 0 || b.present == "" {
+				t.Errorf("%s has ended the epoch", what)
+			}
+			b.finish()
+		})
+	}
+}
+
+// TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch at once.
 func TestL5WhoWaitsForAHeartbeatIsToldOfTheEndOfItsEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeats(t)
 		b.land(t, b.send())
 		one := b.renewal()
-		b.observe(locks.Snapshot{Version: locks.Version{Number: uint64(b.number + 1)}}) // the watch shows a deletion
-		if len(one.landed) > 0 || b.present == "" {
-			t.Error("a deletion has ended the epoch")
-		}
 		emptied := record.Write(nil, locks.Record{})
-		b.observe(locks.Snapshot{Version: locks.Version{Number: uint64(b.number + 2), UID: "u", Opaque: emptied}})
+		b.observe(locks.Snapshot{Version: locks.Version{Number: uint64(b.number + 1), UID: "u", Opaque: emptied}})
 		select {
 		case l := <-one.landed:
 			if !errors.Is(l.err, locks.ErrConflict) || len(b.waiting) != 0 {
