@@ -42,10 +42,14 @@ type budget struct {
 	emptyings    int // by hand
 	edits        int // by hand, of the rest of the record
 	strangers    int // terms of a client-go candidate
+	clears       int // by a client-go candidate, of a lease that is another's
 	deaths       int // of a candidate, which the other one can prove
 	resignations int
 	absent       bool // there is no record at first; otherwise the first candidate leads
+	longer       bool // the client-go candidate has a longer lease
+	oneName      bool // the candidates have the same identity
 	drift        [2]int
+	wall         [2]time.Duration // how far wall clocks are off
 }
 
 // schedule is one state of all.
@@ -63,6 +67,7 @@ type schedule struct {
 	owned    [2]bool       // players that no other schedule shares
 	stranger time.Duration // until then a client-go candidate works
 	tokens   uint64        // the largest of a term that worked
+	broken   string        // which law a record breaks
 }
 
 // player is one candidate.
@@ -95,8 +100,8 @@ type wire struct {
 }
 
 // named translates a record between the names of the server, which are 0 and 1, and those of a
-// candidate, which calls itself me and the other one you.
-func named(s locks.Snapshot, me int, there bool) locks.Snapshot {
+// candidate, which calls itself me and the other one you. If both have one identity, that is me.
+func (s *schedule) named(one locks.Snapshot, me int, there bool) locks.Snapshot {
 	swap := func(name *string) {
 		a, b := [2]string{"0", "1"}, [2]string{"me", "you"}
 		if me == 1 {
@@ -109,10 +114,12 @@ func named(s locks.Snapshot, me int, there bool) locks.Snapshot {
 			*name = b[i]
 		}
 	}
-	swap(&s.Record.Holder)
-	swap(&s.Record.Details.Holder)
-	swap(&s.Record.Details.Nonce)
-	return s
+	if !s.left.oneName {
+		swap(&one.Record.Holder)
+		swap(&one.Record.Details.Holder)
+	}
+	swap(&one.Record.Details.Nonce)
+	return one
 }
 
 func newSchedule(b budget) *schedule {
@@ -201,7 +208,7 @@ func (s *schedule) key(symmetric bool) uint64 {
 	var sums [2]uint64
 	for i, p := range s.seats {
 		if p.sum == 0 {
-			p.sum = p.hash(s.left.drift[i])
+			p.sum = p.hash(s.left.drift[i], s.left.wall[i])
 		}
 		sums[i] = p.sum
 	}
@@ -212,10 +219,10 @@ func (s *schedule) key(symmetric bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	left := s.left
-	left.drift = [2]int{}
+	left.drift, left.wall = [2]int{}, [2]time.Duration{}
 	side := func(one locks.Snapshot) locks.Snapshot {
 		if swapped {
-			return named(named(one, 0, false), 1, true)
+			return s.named(s.named(one, 0, false), 1, true)
 		}
 		return one
 	}
@@ -230,7 +237,7 @@ func (s *schedule) key(symmetric bool) uint64 {
 	return h.Sum64()
 }
 
-func (p *player) hash(drift int) uint64 {
+func (p *player) hash(drift int, wall time.Duration) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	x := p.exchange
@@ -247,9 +254,10 @@ func (p *player) hash(drift int) uint64 {
 		denied                                   locks.Version
 		shown                                    shown
 		wrote                                    locks.Record
+		wall                                     time.Duration
 	}{
 		p.gone, p.dead, p.leads, p.proven, p.blind, x.unsure, p.until, x.unsureAt, x.unanswered, p.token, p.after, drift, p.seen, p.writes,
-		x.overtaken, x.denials, number(x.newest), len(x.open), deref(x.denied), x.shown, p.wrote,
+		x.overtaken, x.denials, number(x.newest), len(x.open), deref(x.denied), x.shown, p.wrote, wall,
 	})
 	for _, w := range p.wires {
 		maphash.WriteComparable(&h, w.request)
@@ -278,6 +286,9 @@ func deref(v *locks.Version) locks.Version {
 func (s *schedule) local(i int) time.Time {
 	return epoch.Add(s.now * time.Duration(100+s.left.drift[i]) / 100)
 }
+
+// wall is what a candidate writes into records.
+func (s *schedule) wall(i int) time.Time { return s.local(i).Add(s.left.wall[i]) }
 
 // put stores what follows on the server.
 func (s *schedule) put(next locks.Snapshot) {
@@ -318,7 +329,7 @@ func (s *schedule) read(i int) {
 func (s *schedule) claim(i int) {
 	p := s.own(i)
 	p.writes--
-	base, r := p.observer.Takeover(locks.Candidate{Identity: "me"}, s.local(i))
+	base, r := p.observer.Takeover(locks.Candidate{Identity: "me"}, s.wall(i))
 	s.send(i, request{op: opAcquire, base: base, record: r})
 }
 
@@ -335,14 +346,14 @@ func (s *schedule) renew(i int) {
 	if !p.proven {
 		details.Waits, lease = rules.PastUnknown, max(lease, before.LeaseDuration)
 	}
-	p.wrote = rules.Renewal(before, details, lease, s.local(i))
+	p.wrote = rules.Renewal(before, details, lease, s.wall(i))
 	s.send(i, request{op: opRenew, base: newest.Version, record: p.wrote})
 }
 
 func (s *schedule) resign(i int) {
 	p := s.own(i)
 	newest := p.observer.Newest()
-	s.send(i, request{op: opRelease, base: newest.Version, record: rules.Release(newest.Record, p.token, "", locks.Handover{}, s.local(i))})
+	s.send(i, request{op: opRelease, base: newest.Version, record: rules.Release(newest.Record, p.token, "", locks.Handover{}, s.wall(i))})
 	s.leave(i)
 }
 
@@ -368,13 +379,16 @@ func (s *schedule) land(i int, w *wire) {
 	switch {
 	case w.op == opRead:
 		if s.stored.Version.Exists() {
-			w.answer = named(s.stored, i, false)
+			w.answer = s.named(s.stored, i, false)
 		}
 	case w.base.Exists() != s.stored.Version.Exists(), w.base.Exists() && w.base.Number != s.stored.Version.Number:
 		w.err = locks.ErrConflict
 	default:
-		s.put(named(locks.Snapshot{Record: w.record}, i, true))
-		w.answer = named(s.stored, i, false)
+		if h := w.record.Holder; h != "" && h != w.record.Details.Holder {
+			s.broken = "S11: what is said of another holder is kept"
+		}
+		s.put(s.named(locks.Snapshot{Record: w.record}, i, true))
+		w.answer = s.named(s.stored, i, false)
 	}
 }
 
@@ -517,7 +531,7 @@ func (s *schedule) win(i int, a answer) {
 // hear has a candidate's watch report the next change.
 func (s *schedule) hear(i int) {
 	p := s.own(i)
-	e := locks.Event{Snapshot: named(s.log[p.seen], i, false), Gapless: true}
+	e := locks.Event{Snapshot: s.named(s.log[p.seen], i, false), Gapless: true}
 	p.seen++
 	p.observer.ObserveEvent(e, p.after, s.local(i))
 	s.verdict(i)
@@ -533,6 +547,9 @@ func (s *schedule) works(i int) bool {
 func (s *schedule) wrong() string {
 	n := 0
 	for i, p := range s.seats {
+		if f, known := p.observer.Free(); known && f.Details.Holder != "" && f.Details.Holder != f.Holder {
+			return "S11: what is said of another holder is believed"
+		}
 		if s.works(i) {
 			n++
 			if p.token < s.tokens {
@@ -547,7 +564,7 @@ func (s *schedule) wrong() string {
 	if n > 1 {
 		return "two leaders"
 	}
-	return ""
+	return s.broken
 }
 
 // mayWrite reports whether the exchange lets a candidate write.
@@ -644,9 +661,21 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 			s.left.strangers--
 			r := s.stored.Record // with the annotations that are there
 			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "stranger", exploredLease, epoch.Add(s.now), epoch.Add(s.now)
+			works := exploredDeadline
+			if s.left.longer {
+				r.LeaseDuration, works = 2*exploredLease, 2*exploredDeadline
+			}
 			r.Transitions++
 			s.put(locks.Snapshot{Record: r})
-			s.stranger = s.now + exploredDeadline
+			s.stranger = s.now + works
+		})
+	}
+	if s.left.clears > 0 && held && s.stored.Record.Holder != "stranger" {
+		add(func(s *schedule) {
+			s.left.clears--
+			r := s.stored.Record // with the annotations that are there
+			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "", time.Second, epoch.Add(s.now+1), epoch.Add(s.now+1)
+			s.put(locks.Snapshot{Record: r})
 		})
 	}
 	if to, due := s.nextTime(); due && to < horizon {
@@ -727,7 +756,7 @@ func (s *schedule) act(i int) step {
 	case p.gone:
 		return wait
 	case p.leads:
-		needs.write = p.wrote.RenewTime.Add(exploredDeadline / 5)
+		needs.write = p.wrote.RenewTime.Add(exploredDeadline/5 - s.left.wall[i])
 	case known:
 		needs.write = free.At
 	}
@@ -805,6 +834,17 @@ var explored = []struct {
 	{"a client-go candidate", budget{writes: 2, strangers: 1}},
 	{"a client-go candidate, and a death", budget{writes: 1, strangers: 1, deaths: 1}},
 	{"a client-go candidate, and a resignation", budget{writes: 2, strangers: 1, resignations: 1}},
+	{"a client-go candidate of a longer lease", budget{writes: 1, strangers: 1, longer: true}},
+	{"a client-go candidate of a longer lease, and an emptied record", budget{writes: 1, strangers: 1, emptyings: 1, longer: true}},
+	{"a client-go candidate of a longer lease, and a hand's edit", budget{writes: 1, strangers: 1, edits: 1, longer: true}},
+	{"a client-go candidate of a longer lease, and a deletion", budget{writes: 1, strangers: 1, deletions: 1, longer: true}},
+	{"a client-go candidate that clears another's lease", budget{writes: 2, losses: 1, clears: 1}},
+	{"a client-go candidate that leads and clears", budget{writes: 1, strangers: 1, clears: 1}},
+	{"wall clocks that are off", budget{writes: 2, losses: 1, wall: [2]time.Duration{-time.Hour, time.Hour}}},
+	{"one name", budget{writes: 2, losses: 1, oneName: true}},
+	{"one name, and a resignation", budget{writes: 2, resignations: 1, oneName: true}},
+	{"one name, and an emptied record", budget{writes: 1, losses: 1, emptyings: 1, oneName: true}},
+	{"one name, and a hand's edit", budget{writes: 1, edits: 1, oneName: true}},
 	{"a death, and a loss", budget{writes: 2, losses: 1, deaths: 1}},
 	{"a resignation, and a loss", budget{writes: 2, losses: 1, resignations: 1}},
 	{"a resignation, and an emptied record", budget{writes: 1, resignations: 1, emptyings: 1}},
