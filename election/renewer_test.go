@@ -6,6 +6,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -118,10 +119,8 @@ func TestARenewalThatTheEndOfATermCancelsIsNoProblem(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		lock.hangs.Store(true)
 		time.Sleep(2 * interval)
-		for _, c := range s.changes(a, a.Stop) {
-			if c == status.ChangeProblem {
-				t.Errorf("the stop reports a problem: %v", a.Status().Problem)
-			}
+		if at := s.changes(a, a.Stop); slices.Contains(at, status.ChangeProblem) || !slices.Contains(at, status.ChangeReleased) {
+			t.Errorf("the stop reports at once %v", at)
 		}
 	})
 }
@@ -180,6 +179,26 @@ func TestAWriteWhoseTurnDoesNotComeIsNotSent(t *testing.T) {
 				t.Errorf("the problem is %v", err)
 			}
 		}
+	})
+}
+
+// TestAWriteLeavesItsPlaceInTheQueue once it has its answer.
+func TestAWriteLeavesItsPlaceInTheQueue(t *testing.T) {
+	scenario(t, func(s *stage) {
+		places := make(chan struct{}, 1)
+		a := s.start("a", func(c *election.Config) {
+			c.Queue = func(ctx context.Context) (func(), error) {
+				select {
+				case places <- struct{}{}:
+					return func() { <-places }, nil
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}
+		})
+		a.Leads()
+		time.Sleep(time.Minute)
+		a.Stays()
 	})
 }
 

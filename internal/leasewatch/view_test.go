@@ -5,6 +5,7 @@ package leasewatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/live"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const (
@@ -354,6 +356,42 @@ func TestWhatAListReplacesIsAGap(t *testing.T) {
 		}
 		if resumed := s.view.Subscribe(); resumed.AddAfter("x", n-1) {
 			t.Error("the view says that it knows what came before its list")
+		}
+	})
+}
+
+// TestS4AWatchEndsWhereTheViewHasAGap: what it left out may have been another term.
+func TestS4AWatchEndsWhereTheViewHasAGap(t *testing.T) {
+	run(t, func(s *stage) {
+		first := s.put("x")
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		seen, over := []uint64{}, make(chan error, 1)
+		go func() {
+			over <- s.view.Watch(ctx, "x", 0, func(_ context.Context, is State) error {
+				seen = append(seen, is.Number)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		var hung atomic.Bool
+		hung.Store(true)
+		s.hangs(func(watch bool) bool { return hung.Load() && watch })
+		s.Compact() // the next watch is silent
+		time.Sleep(patience)
+		n := s.put("x")
+		s.Compact()
+		hung.Store(false)
+		s.view.Reach(context.Background(), n)
+		time.Sleep(patience)
+		select {
+		case err := <-over:
+			if !errors.Is(err, locks.ErrVersionExpired) || !slices.Equal(seen, []uint64{first}) {
+				t.Errorf("it has shown %v, and ended with %v", seen, err)
+			}
+		default:
+			t.Errorf("it goes on, and has shown %v", seen)
 		}
 	})
 }
