@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -70,11 +71,11 @@ func (o offset) seen(s locks.Snapshot) locks.Snapshot {
 
 func shifted(r locks.Record, by time.Duration) locks.Record {
 	r.AcquireTime, r.RenewTime = r.AcquireTime.Round(0).Add(by), r.RenewTime.Round(0).Add(by)
-	terms, _ := r.History.Parse()
+	terms, _ := history.Parse(r.History)
 	for i := range terms {
 		terms[i].Acquired = terms[i].Acquired.Add(by)
 	}
-	r.History = locks.FormatHistory(terms)
+	r.History = history.Format(terms)
 	return r
 }
 

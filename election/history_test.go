@@ -13,6 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -21,7 +22,7 @@ import (
 // and after GAP if nobody led before for a time that is known.
 func (s *stage) terms() (all []string) {
 	s.T.Helper()
-	terms, err := s.record().History.Parse()
+	terms, err := history.Parse(s.record().History)
 	if err != nil {
 		s.T.Errorf("the history %q: %v", s.record().History, err)
 	}
@@ -51,14 +52,14 @@ func (s *stage) wantTerms(when string, want ...string) {
 // that began with a deleted record, because that one's holder wrote what it had seen.
 func (s *stage) wantLedTermsNoted() {
 	s.T.Helper()
-	noted, err := s.record().Noted().Parse()
+	noted, err := history.Parse(history.Of(s.record()))
 	if err != nil {
 		s.T.Errorf("the history cannot be read: %v", err)
 	}
 	var since uint64
 	tokens := map[uint64]bool{0: true}
 	for i, n := range noted {
-		if n.Cause == "" || n.Cause == locks.CauseOtherProgram {
+		if n.Cause == "" || n.Cause == history.CauseOtherProgram {
 			s.T.Errorf("nobody noted %+v when it began", n)
 		}
 		switch {
@@ -74,7 +75,7 @@ func (s *stage) wantLedTermsNoted() {
 		if term.Token < since || since == 0 {
 			continue
 		}
-		of := func(n locks.TermNote) bool {
+		of := func(n history.Term) bool {
 			return n.Holder == term.Holder && (n.Token == term.Token || n.Token == 0) && n.Cause == string(term.Cause)
 		}
 		i := slices.IndexFunc(noted, of)
@@ -96,7 +97,7 @@ func TestEachChangeIsNotedOnce(t *testing.T) {
 		a := s.start("a")
 		first, _ := a.Leads()
 		s.wantTerms("a leads", "a absent")
-		all, _ := s.record().History.Parse()
+		all, _ := history.Parse(s.record().History)
 		if n := all[0]; n.Zone != "z-a" || n.Acquired.Sub(s.record().AcquireTime).Abs() > time.Millisecond {
 			t.Errorf("noted as %+v, and the record is %+v", n, s.record())
 		}
@@ -203,8 +204,8 @@ func TestATermOfAnotherProgramIsNoted(t *testing.T) {
 				time.Sleep(time.Second)
 				s.write(after)
 				b.Leads()
-				all, _ := s.record().History.Parse()
-				if len(all) != 3 || all[0].Token != term.Token || all[1].Holder != "client-go" || all[1].Cause != locks.CauseOtherProgram || all[1].Token != 0 ||
+				all, _ := history.Parse(s.record().History)
+				if len(all) != 3 || all[0].Token != term.Token || all[1].Holder != "client-go" || all[1].Cause != history.CauseOtherProgram || all[1].Token != 0 ||
 					all[1].Acquired.UnixMilli() != took.UnixMilli() || all[2].Holder != "b" {
 					t.Errorf("the history is %+v", all)
 				}
@@ -247,7 +248,7 @@ func TestATermThatIsReclaimedIsATermOfItsOwn(t *testing.T) {
 		if again.Cause != status.CauseReclaimed {
 			t.Fatalf("it leads again: %+v", again)
 		}
-		all, _ := s.record().History.Parse()
+		all, _ := history.Parse(s.record().History)
 		if len(all) != 2 || all[0].Token != term.Token || all[1].Cause != "reclaimed" || all[1].NobodyLed == nil || *all[1].NobodyLed < deadline {
 			t.Errorf("the history is %+v", all)
 		}
@@ -277,15 +278,15 @@ func TestGarbageInTheHistoryCostsNoAcquisition(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a")
 				a.Leads()
-				s.write(func(r *locks.Record) { r.History = locks.History(text) })
+				s.write(func(r *locks.Record) { r.History = text })
 				time.Sleep(time.Minute)
 				a.Stays()
 				b := s.start("b")
 				a.Stop()
 				b.Leads()
 				h := s.record().History
-				all, _ := h.Parse()
-				if len(h) > locks.MaxHistory || len(all) == 0 || all[len(all)-1].Holder != "b" {
+				all, _ := history.Parse(h)
+				if len(h) > history.MaxBytes || len(all) == 0 || all[len(all)-1].Holder != "b" {
 					t.Errorf("the history is %.100q, of %d bytes", h, len(h))
 				}
 			})
@@ -305,15 +306,15 @@ func TestAHistoryOfManyTermsStaysShort(t *testing.T) {
 			seats[i%2].Leads()
 		}
 		all := s.terms()
-		if len(all) != locks.MostTerms || len(s.record().History) > locks.MaxHistory {
+		if len(all) != history.MaxTerms || len(s.record().History) > history.MaxBytes {
 			t.Errorf("it has %d terms in %d bytes", len(all), len(s.record().History))
 		}
 		tokens := map[uint64]bool{}
-		terms, _ := s.record().Noted().Parse()
+		terms, _ := history.Parse(history.Of(s.record()))
 		for _, n := range terms {
 			tokens[n.Token] = true
 		}
-		if len(tokens) != locks.MostTerms {
+		if len(tokens) != history.MaxTerms {
 			t.Errorf("they have %d tokens: %+v", len(tokens), terms)
 		}
 	})

@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // TestALocksHistoryIsOnItsOwnLeaseWhateverAHeartbeatDoes: heartbeats, and a note that releases
 // many locks (L8), leave it as it is. Whoever takes the lock next notes the token.
 func TestALocksHistoryIsOnItsOwnLeaseWhateverAHeartbeatDoes(t *testing.T) {
 	leavingOf(t, func(w *world, a *process) {
-		histories := func() (all []locks.History) {
+		histories := func() (all []string) {
 			for i := range many {
-				all = append(all, locks.History(w.lease(fmt.Sprint("lock-", i)).Annotations[record.AnnotationHistory]))
+				all = append(all, w.lease(fmt.Sprint("lock-", i)).Annotations[record.AnnotationHistory])
 			}
 			return all
 		}
@@ -36,7 +36,7 @@ func TestALocksHistoryIsOnItsOwnLeaseWhateverAHeartbeatDoes(t *testing.T) {
 			t.Errorf("b leads %d of %d", n, many)
 		}
 		for i, h := range histories() {
-			all, err := h.Parse()
+			all, err := history.Parse(h)
 			if err != nil || len(all) != 2 || all[0].Holder != "a" || all[0].Token == 0 || all[1].Holder != "b" || all[1].Cause != "released" || all[1].NobodyLed == nil {
 				t.Errorf("lock-%d: %+v, %v", i, all, err)
 			}

@@ -77,10 +77,11 @@ type Record struct {
 	// and not to its holder: an elector writes back what it read. If it is empty,
 	// Write keeps the stored value.
 	Evacuated Evacuations
-	// History has the last terms. It too belongs to the lock: each acquisition adds to it,
-	// and other writes write back what was read. If it is empty, Write keeps the stored
-	// value. A Lock may have no room for it.
-	History History
+	// History has the last terms, as docs/design.md says: a JSON array of at most 4096 bytes.
+	// It too belongs to the lock: each acquisition adds to it, and other writes write back
+	// what was read. If it is empty, Write keeps the stored value. A Lock may have no room
+	// for it.
+	History string
 }
 
 // Details holds the fields that zonelect stores beside those of client-go.

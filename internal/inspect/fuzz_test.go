@@ -13,8 +13,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // FuzzElections reads any three Leases of a namespace as locks. What is said of each fits together,
@@ -67,7 +67,7 @@ func FuzzElections(f *testing.F) {
 		long := false
 		for i := range all {
 			for _, text := range all[i].Annotations {
-				long = long || len(text) > locks.MaxHistory // it is said how long it is
+				long = long || len(text) > history.MaxBytes // it is said how long it is
 			}
 			inspect.Trim(&all[i])
 		}
@@ -110,7 +110,7 @@ func fits(t *testing.T, e inspect.Election, at time.Time) {
 		present[c.Presence] = true
 	}
 	h := e.History(at)
-	if n := len(h.Terms); n > locks.MostTerms || r.Holder != "" && n == 0 {
+	if n := len(h.Terms); n > history.MaxTerms || r.Holder != "" && n == 0 {
 		t.Errorf("%q has %d terms", r.Holder, n)
 	}
 	for _, term := range h.Terms {

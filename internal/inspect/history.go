@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // Term is one term of a lock. What is not known is zero or nil.
@@ -69,7 +69,7 @@ func (e Election) History(now time.Time) History {
 		return h
 	}
 	r := e.Snapshot().Record
-	terms, _ := r.Noted().Parse()
+	terms, _ := history.Parse(history.Of(r))
 	state, note := e.State(now)
 	over := now
 	if state != Held {
@@ -81,7 +81,7 @@ func (e Election) History(now time.Time) History {
 			LedForMilliseconds: ledFor(terms[i:], over), NobodyLedMilliseconds: milliseconds(n.NobodyLed),
 		})
 	}
-	h.check(locks.History(e.Lease.Annotations[record.AnnotationHistory]))
+	h.check(e.Lease.Annotations[record.AnnotationHistory])
 	if note != "" {
 		h.Note("%s", note)
 	}
@@ -109,10 +109,10 @@ func since(state State, renewed, now time.Time) string {
 }
 
 // check says what is wrong with what the Lease has.
-func (h *History) check(stored locks.History) {
+func (h *History) check(stored string) {
 	switch {
 	case h.CheckHistory(stored):
-	case strings.TrimSpace(string(stored)) != "":
+	case strings.TrimSpace(stored) != "":
 	case len(h.Terms) > 0:
 		h.Note("the Lease has no history: its holder is of another program, or of a version of zonelect that keeps none; the next acquisition begins one")
 	default:
@@ -121,8 +121,8 @@ func (h *History) check(stored locks.History) {
 }
 
 // CheckHistory warns of a history that cannot be read in full, and reports whether it is one.
-func (f *Findings) CheckHistory(stored locks.History) bool {
-	_, err := stored.Parse()
+func (f *Findings) CheckHistory(stored string) bool {
+	_, err := history.Parse(stored)
 	if err != nil {
 		f.Warn("the annotation %s cannot be read in full, and the next acquisition drops the rest: %s", record.AnnotationHistory, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -130,7 +130,7 @@ func (f *Findings) CheckHistory(stored locks.History) bool {
 }
 
 // ledFor is for how long the first of some terms lasted. The last of them was over at that time.
-func ledFor(terms []locks.TermNote, over time.Time) *int64 {
+func ledFor(terms []history.Term, over time.Time) *int64 {
 	if len(terms) > 1 {
 		next := terms[1]
 		if over = next.Acquired; next.NobodyLed != nil && !over.IsZero() {

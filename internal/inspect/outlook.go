@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -50,9 +51,9 @@ type Next struct {
 // lock's record.
 func (s *Status) look(e Election, r locks.Record, now time.Time) {
 	if e.Lease != nil {
-		s.CheckHistory(locks.History(e.Lease.Annotations[record.AnnotationHistory]))
+		s.CheckHistory(e.Lease.Annotations[record.AnnotationHistory])
 	}
-	terms, _ := r.Noted().Parse()
+	terms, _ := history.Parse(history.Of(r))
 	s.LastFailover = lastFailover(terms)
 	s.Vacancy = s.vacancy(r, terms, e.lastRenewal(), now)
 	s.leaseLeft(e, r, now)
@@ -68,7 +69,7 @@ func ahead(age time.Duration) bool { return age < -time.Second }
 
 // vacancy says whether nobody leads. renewed is the last renewal or the release, and zero if that
 // is not known.
-func (s *Status) vacancy(r locks.Record, terms []locks.TermNote, renewed, now time.Time) *Vacancy {
+func (s *Status) vacancy(r locks.Record, terms []history.Term, renewed, now time.Time) *Vacancy {
 	v := &Vacancy{Since: stamp(renewed)}
 	switch s.State {
 	case Expired, Released, Free:
@@ -152,7 +153,7 @@ func (s *Status) leaseLeft(e Election, r locks.Record, now time.Time) {
 const handoverLimit = time.Second
 
 // lastFailover returns the last failover among terms, the newest last; nil if there is none.
-func lastFailover(terms []locks.TermNote) *Failover {
+func lastFailover(terms []history.Term) *Failover {
 	for i := len(terms) - 1; i >= 0; i-- {
 		n := terms[i]
 		if !failedOver(n) {
@@ -169,9 +170,9 @@ func lastFailover(terms []locks.TermNote) *Failover {
 
 // failedOver reports whether a term began because the leader before was lost, or because
 // nobody took over at once from one that left.
-func failedOver(n locks.TermNote) bool {
+func failedOver(n history.Term) bool {
 	switch status.Cause(n.Cause) {
-	case "", status.CauseAbsent, locks.CauseOtherProgram:
+	case "", status.CauseAbsent, history.CauseOtherProgram:
 		return false
 	case status.CauseReleased:
 		return n.NobodyLed != nil && *n.NobodyLed >= handoverLimit

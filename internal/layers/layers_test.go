@@ -35,7 +35,7 @@ var outside = map[string]string{
 var house = map[string]string{
 	"config":                  "", // the plugin prints it
 	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/live internal/metrics internal/sleep locks",
-	"election/internal/rules": "election/status locks",
+	"election/internal/rules": "election/status internal/history locks",
 	"election/status":         "",
 	"election/timing":         "",
 
@@ -58,8 +58,9 @@ var house = map[string]string{
 	"internal/environment":   "kubernetes logr election/timing internal/patience internal/phase internal/presence internal/proof internal/record internal/transport locks locks/lease locks/multilock locks/ownerref zone",
 	"internal/events":        "kubernetes logr election election/status internal/environment internal/transport",
 	"internal/extension":     "internal/environment internal/leasewatch locks locks/lease",
+	"internal/history":       "locks",
 	"internal/httpserver":    "",
-	"internal/inspect":       "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"internal/inspect":       "kubernetes election/status internal/apierror internal/history internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
 	"internal/leaderservice": "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/leasewatch":    "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/legacypods":    "kubernetes logr internal/apierror internal/presence internal/rawapi locks locks/ownerref",
@@ -72,7 +73,7 @@ var house = map[string]string{
 	"internal/presence":      "backoff kubernetes logr election/timing internal/apierror internal/patience internal/rawapi internal/record internal/sleep locks",
 	"internal/proof":         "backoff kubernetes logr internal/apierror internal/patience internal/rawapi locks",
 	"internal/rawapi":        "kubernetes internal/apierror internal/record",
-	"internal/record":        "kubernetes logr locks",
+	"internal/record":        "kubernetes logr internal/history locks",
 	"internal/sleep":         "",
 	"internal/timeline":      "internal/plain", // the plugin and the tests draw with it
 	"internal/transport":     "backoff kubernetes election/timing internal/live internal/sleep",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -204,12 +205,12 @@ func parseNumber(s string) uint64 {
 
 // readHistory returns the history in an object's annotations, or nothing if it counts as
 // garbage. It does not parse it: only an acquisition needs that.
-func readHistory(annotations map[string]string) locks.History {
-	history := annotations[AnnotationHistory]
-	if len(history) > locks.MaxHistory {
+func readHistory(annotations map[string]string) string {
+	text := annotations[AnnotationHistory]
+	if len(text) > history.MaxBytes {
 		return ""
 	}
-	return locks.History(history)
+	return text
 }
 
 // ReadDetails returns the details in an object's annotations. It never fails: values that

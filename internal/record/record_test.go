@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -257,8 +258,8 @@ func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 }
 
 func TestTheHistoryIsLeftAsItIsUnlessKnown(t *testing.T) {
-	long := strings.Repeat("x", locks.MaxHistory+1)
-	for there, want := range map[string]locks.History{`[{"holder":"a"}]`: `[{"holder":"a"}]`, "garbage": "garbage", long: "", "": ""} {
+	long := strings.Repeat("x", history.MaxBytes+1)
+	for there, want := range map[string]string{`[{"holder":"a"}]`: `[{"holder":"a"}]`, "garbage": "garbage", long: "", "": ""} {
 		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationHistory: there}}}
 		r := Read(base)
 		if r.History != want {
@@ -267,13 +268,13 @@ func TestTheHistoryIsLeftAsItIsUnlessKnown(t *testing.T) {
 		if got := Write(base, r).Annotations[AnnotationHistory]; got != there {
 			t.Errorf("%.9q is written as %.9q", there, got)
 		}
-		r.History = r.History.With(locks.TermNote{Holder: "b"})
+		r.History = history.With(r.History, history.Term{Holder: "b"})
 		if got := Read(Write(base, r)).History; got != r.History {
 			t.Errorf("after %.9q it is %.9q", there, got)
 		}
 	}
 	r := held()
-	if r.History = locks.History(long); !errors.Is(Check(r), ErrUnwritable) {
+	if r.History = long; !errors.Is(Check(r), ErrUnwritable) {
 		t.Error("a history that would not be read back can be written")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -38,7 +39,7 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationEvacuated, string(r.Evacuated))
 	}
 	if r.History != "" {
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationHistory, string(r.History))
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationHistory, r.History)
 	}
 	return lease
 }
@@ -60,8 +61,8 @@ func Check(r locks.Record) error {
 	if to := len(r.Details.Handover.To); to > MaxText {
 		errs = append(errs, fmt.Errorf("%w: the successor's identity has %d bytes, at most %d are read back", ErrUnwritable, to, MaxText))
 	}
-	if len(r.History) > locks.MaxHistory {
-		errs = append(errs, fmt.Errorf("%w: its history has %d bytes, at most %d are read back", ErrUnwritable, len(r.History), locks.MaxHistory))
+	if len(r.History) > history.MaxBytes {
+		errs = append(errs, fmt.Errorf("%w: its history has %d bytes, at most %d are read back", ErrUnwritable, len(r.History), history.MaxBytes))
 	}
 	for _, f := range fields(&r.Details) {
 		if f.text != nil && len(*f.text) > MaxText {

@@ -20,16 +20,17 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
 // historyOn is the history in the Lease's annotation.
-func historyOn(a *apiServer) locks.History {
+func historyOn(a *apiServer) string {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	text, _ := a.Objects[path]["metadata"].(object)["annotations"].(object)[record.AnnotationHistory].(string)
-	return locks.History(text)
+	return text
 }
 
 // campaign runs a candidate until stop is called.
@@ -79,7 +80,7 @@ func campaignByClientGo(t *testing.T, server *apiServer, identity string) (stop 
 func TestTheHistorySurvivesClientGosElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.NewServer()
-		var stored []locks.History // by writes that changed it
+		var stored []string // by writes that changed it
 		writes := 0
 		server.Stored = func(_ *http.Request, at string, _, now apitest.Object) {
 			if at != path || now == nil {
@@ -87,7 +88,7 @@ func TestTheHistorySurvivesClientGosElector(t *testing.T) {
 			}
 			writes++
 			text, _ := now["metadata"].(object)["annotations"].(object)[record.AnnotationHistory].(string)
-			if h := locks.History(text); len(stored) == 0 || h != stored[len(stored)-1] {
+			if h := text; len(stored) == 0 || h != stored[len(stored)-1] {
 				stored = append(stored, h)
 			}
 		}
@@ -112,14 +113,14 @@ func TestTheHistorySurvivesClientGosElector(t *testing.T) {
 		if len(stored) != 2 {
 			t.Errorf("it changed with %d writes, not 2", len(stored))
 		}
-		all, err := historyOn(server).Parse()
+		all, err := history.Parse(historyOn(server))
 		if err != nil || len(all) != 3 {
 			t.Fatalf("the history is %+v, %v", all, err)
 		}
 		if a := all[0]; a.Holder != "a" || a.Token == 0 || a.Cause != "absent" {
 			t.Errorf("the first term is %+v", a)
 		}
-		if x := all[1]; x.Holder != "client-go_1" || x.Cause != locks.CauseOtherProgram || x.Acquired.Before(all[0].Acquired) {
+		if x := all[1]; x.Holder != "client-go_1" || x.Cause != history.CauseOtherProgram || x.Acquired.Before(all[0].Acquired) {
 			t.Errorf("client-go's is %+v", x)
 		}
 		if b := all[2]; b.Holder != "b" || b.Cause != "released" || b.NobodyLed == nil || *b.NobodyLed > time.Second {

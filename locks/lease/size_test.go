@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -20,7 +21,7 @@ import (
 // TestAFullHistoryAddsNoMoreThanFourKilobytesToALease of a Deployment's pods, as it is sent: in
 // each renewal, its answer and the event that each watch gets. docs/scale.md has the numbers.
 func TestAFullHistoryAddsNoMoreThanFourKilobytesToALease(t *testing.T) {
-	for _, terms := range []int{1, 3, locks.MostTerms} {
+	for _, terms := range []int{1, 3, history.MaxTerms} {
 		pod := func(i int) string { return fmt.Sprintf("metal3-controller-7c9d8b6f5d-x2x%02d", i) }
 		at := time.Date(2026, 11, 23, 12, 0, 0, 123456000, time.UTC)
 		r := locks.Record{Holder: pod(terms-1) + "_9f8e7d6c", LeaseDuration: 15 * time.Second, AcquireTime: at, RenewTime: at, Transitions: 20}
@@ -42,12 +43,12 @@ func TestAFullHistoryAddsNoMoreThanFourKilobytesToALease(t *testing.T) {
 		}
 		without := size(r)
 		for i := range terms {
-			r.History = r.History.With(locks.TermNote{
+			r.History = history.With(r.History, history.Term{
 				Acquired: at, Holder: pod(i) + "_9f8e7d6c", Zone: "eu-central-1a", Token: 412345600 + uint64(i), Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond),
 			})
 		}
 		more := size(r) - without
-		if all, err := r.History.Parse(); err != nil || len(all) != terms || more > 4096 {
+		if all, err := history.Parse(r.History); err != nil || len(all) != terms || more > 4096 {
 			t.Errorf("%d terms, %v, and %d bytes more", len(all), err, more)
 		}
 		t.Logf("%2d terms: the annotation has %d bytes, and adds %d to the %d bytes of a renewal", terms, len(r.History), more, without)

@@ -22,9 +22,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // well makes a cluster without a fault: three candidates, three API servers, and zonelect's
@@ -40,9 +40,9 @@ func (w *world) well() {
 
 // nobodyLedFor is a history whose last term began after that time without a leader.
 func nobodyLedFor(d time.Duration) string {
-	return string(locks.FormatHistory([]locks.TermNote{
+	return history.Format([]history.Term{
 		{Acquired: time.Now().Add(-5 * time.Minute), Holder: "op-a_1", Zone: "za", Token: 4711, Cause: "released", NobodyLed: &d},
-	}))
+	})
 }
 
 // serves puts up the endpoints of a Service.
@@ -205,12 +205,12 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(365 * 24 * 3600)) }))
 		}, "problem timing the Lease says that it lasts 365d and no heartbeat keeps it", exitError},
 		"flaps": {func(w *world) {
-			var all []locks.TermNote
+			var all []history.Term
 			for i := range 6 {
-				all = append(all, locks.TermNote{Acquired: time.Now().Add(time.Duration(i-5)*4*time.Minute - 5*time.Minute), Holder: "op-a_1", Cause: "expired", NobodyLed: ptr.To(90 * time.Second)})
+				all = append(all, history.Term{Acquired: time.Now().Add(time.Duration(i-5)*4*time.Minute - 5*time.Minute), Holder: "op-a_1", Cause: "expired", NobodyLed: ptr.To(90 * time.Second)})
 			}
 			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationHistory] = string(locks.FormatHistory(all))
+				l.Annotations[record.AnnotationHistory] = history.Format(all)
 			}))
 		}, "warning history the lock flaps: 6 terms began within the last 30m (6 expired)", exitOK},
 		"legacy-leads": {func(w *world) {

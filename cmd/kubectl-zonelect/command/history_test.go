@@ -12,19 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // led makes a lock whose holder took it after two others.
 func led(changes ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
 	now := time.Now()
 	return newLease("op", "op-a_1", "za", append([]func(*coordinationv1.Lease){func(l *coordinationv1.Lease) {
-		l.Annotations[record.AnnotationHistory] = string(locks.FormatHistory([]locks.TermNote{
+		l.Annotations[record.AnnotationHistory] = history.Format([]history.Term{
 			{Acquired: now.Add(-50 * time.Hour), Holder: "op-b_1", Zone: "zb", Token: 17, Cause: "absent"},
 			{Acquired: now.Add(-2 * time.Hour), Holder: "op-c_1", Zone: "zb", Token: 1234, Cause: "released", NobodyLed: ptr.To(17 * time.Millisecond)},
 			{Acquired: l.Spec.AcquireTime.Time, Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond)},
-		}))
+		})
 	}}, changes...)...)
 }
 

@@ -17,10 +17,10 @@ import (
 
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -32,9 +32,9 @@ func (w *world) threeCandidates() {
 }
 
 // terms makes the history of a lock.
-func terms(all ...locks.TermNote) func(*coordinationv1.Lease) {
+func terms(all ...history.Term) func(*coordinationv1.Lease) {
 	return func(l *coordinationv1.Lease) {
-		l.Annotations[record.AnnotationHistory] = string(locks.FormatHistory(all))
+		l.Annotations[record.AnnotationHistory] = history.Format(all)
 	}
 }
 
@@ -77,21 +77,21 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 		}},
 		"slow-handover": {lease: func() *coordinationv1.Lease {
 			return led(terms(
-				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
-				locks.TermNote{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(time.Second)},
+				history.Term{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
+				history.Term{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(time.Second)},
 			))
 		}},
 		"handover-after-failover": {lease: func() *coordinationv1.Lease {
 			return led(terms(
-				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
-				locks.TermNote{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(999 * time.Millisecond)},
+				history.Term{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
+				history.Term{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(999 * time.Millisecond)},
 			))
 		}},
 		"failover-unseen": {lease: func() *coordinationv1.Lease {
-			return led(terms(locks.TermNote{Holder: "op-a_1", Cause: "of a later version"}))
+			return led(terms(history.Term{Holder: "op-a_1", Cause: "of a later version"}))
 		}},
 		"failover-in-the-future": {lease: func() *coordinationv1.Lease {
-			return led(terms(locks.TermNote{Acquired: ago(-time.Hour), Holder: "op-a_1", Cause: "died"}))
+			return led(terms(history.Term{Acquired: ago(-time.Hour), Holder: "op-a_1", Cause: "died"}))
 		}},
 		"next-is-dead": {lease: func() *coordinationv1.Lease { return led() }, more: func(w *world) { w.deletePod("op-c") }},
 		"next-has-no-node": {lease: func() *coordinationv1.Lease { return led() }, more: func(w *world) {
@@ -106,14 +106,14 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 		}},
 		"next-was-just-lost": {lease: func() *coordinationv1.Lease {
 			return led(terms(
-				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
-				locks.TermNote{Acquired: ago(30 * time.Second), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
+				history.Term{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
+				history.Term{Acquired: ago(30 * time.Second), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
 			))
 		}},
 		"next-was-lost-before": {lease: func() *coordinationv1.Lease {
 			return led(terms(
-				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
-				locks.TermNote{Acquired: ago(time.Minute), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
+				history.Term{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
+				history.Term{Acquired: ago(time.Minute), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
 			))
 		}},
 		"next-campaigns-in-phase-dual": {lease: func() *coordinationv1.Lease { return led(phased(record.PhaseDual, 1)) }, more: func(w *world) {

@@ -16,7 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/internal/history"
 )
 
 // longNames makes locks of pods with names as Deployments give them: one is held, and of two
@@ -27,8 +27,8 @@ func (w *world) longNames() {
 	}
 	const holder = "metal3-operator-7f9c6d8b5-x2ka_1"
 	w.putLease(newLease("metal3-operator", holder, "zone-a", terms(
-		locks.TermNote{Acquired: time.Now().Add(-time.Hour), Holder: "metal3-operator-7f9c6d8b5-x2kb_1", Zone: "zone-b", Cause: "absent"},
-		locks.TermNote{Acquired: time.Now().Add(-5 * time.Minute), Holder: holder, Zone: "zone-a", Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond)},
+		history.Term{Acquired: time.Now().Add(-time.Hour), Holder: "metal3-operator-7f9c6d8b5-x2kb_1", Zone: "zone-b", Cause: "absent"},
+		history.Term{Acquired: time.Now().Add(-5 * time.Minute), Holder: holder, Zone: "zone-a", Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond)},
 	)))
 	w.putLease(newLease("left", holder, "zone-a", releasedBy(time.Minute)))
 	w.putLease(newLease("silent", holder, "zone-a", renewed(time.Hour)))
@@ -95,8 +95,8 @@ func TestATerminalShowsThePresentBelowWhatHasChanged(t *testing.T) {
 				l.Spec.AcquireTime.Time = time.Now()
 				l.Spec.RenewTime.Time = time.Now()
 				terms(
-					locks.TermNote{Acquired: time.Now().Add(-5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(17 * time.Millisecond)},
-					locks.TermNote{Acquired: time.Now(), Holder: "op-c_1", Zone: "zc", Cause: "expired", NobodyLed: ptr.To(16 * time.Second)},
+					history.Term{Acquired: time.Now().Add(-5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(17 * time.Millisecond)},
+					history.Term{Acquired: time.Now(), Holder: "op-c_1", Zone: "zc", Cause: "expired", NobodyLed: ptr.To(16 * time.Second)},
 				)(l)
 			}))
 			time.Sleep(time.Second)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/internal/record"
@@ -332,7 +333,7 @@ func (l Lock) whyFlapping(causes map[string]int) string {
 		return "leaders give up: a rollout, a health check that fails, or work that returns; see the leaders' logs"
 	case string(status.CauseDied):
 		return "leaders die: see " + l.kubectl("describe pod %s", "POD") + " for restarts and memory"
-	case locks.CauseOtherProgram:
+	case history.CauseOtherProgram:
 		return "client-go's elector and zonelect share the lock: does a second program use its name?"
 	case string(status.CauseAbsent), string(status.CauseDeleted), string(status.CauseCleared):
 		return "somebody deletes or empties the Lease: the API server's audit log says who"

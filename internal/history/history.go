@@ -1,7 +1,14 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package locks
+// Package history reads and writes the history of a lock: its last terms, as [locks.Record] has them.
+// It is JSON, an array with an object for each term, the newest last, such as
+//
+//	[{"acquired":"2026-11-23T12:00:00Z","cause":"expired","holder":"op-a_1f","nobodyLedMs":15020,"token":4711,"zone":"za"}]
+//
+// What is not known is absent. A later version may add fields. Each acquisition adds a term; nothing
+// else changes a history. It is pure: no I/O, no clock.
+package history
 
 import (
 	"encoding/json"
@@ -11,37 +18,30 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
-// History holds the last terms of a lock as JSON: an array with an object for each term, the newest
-// last, such as
-//
-//	[{"acquired":"2026-11-23T12:00:00Z","cause":"expired","holder":"op-a_1f","nobodyLedMs":15020,"token":4711,"zone":"za"}]
-//
-// What is not known is absent. A later version may add fields. Each acquisition adds a term; nothing
-// else changes a History. It is text, so that a [Record] can be compared.
-type History string
+// MaxBytes is how long a history may be. A longer one counts as garbage.
+const MaxBytes = 4096
 
-// MaxHistory is the longest History in bytes. A longer one counts as garbage.
-const MaxHistory = 4096
-
-// MostTerms is how many terms a History has at most. It has fewer if they do not fit.
-const MostTerms = 20
+// MaxTerms is how many terms a history has at most. It has fewer if they do not fit.
+const MaxTerms = 20
 
 // CauseOtherProgram is the cause of a term whose holder was not zonelect's and noted none, such
 // as client-go's elector.
 const CauseOtherProgram = "other-program"
 
-// The longest texts in a History, in bytes. A longer one is cut, and ends with three dots.
+// The longest texts in a history, in bytes. A longer one is cut, and ends with three dots.
 const (
 	mostHolder = 128
 	mostZone   = 63
 	mostCause  = 32
 )
 
-// TermNote is what a History says of one term. In its texts, an underscore stands for each space and
+// Term is what a history says of one term. In its texts, an underscore stands for each space and
 // for what cannot be printed, and what is too long is cut.
-type TermNote struct {
+type Term struct {
 	// Acquired is when the holder took the lock, by its wall clock, to the millisecond. It is
 	// zero if that is not known.
 	Acquired time.Time
@@ -58,7 +58,7 @@ type TermNote struct {
 	NobodyLed *time.Duration
 }
 
-// wireTerm is the JSON of a TermNote. Its fields are in the order of their names, as in a map's JSON.
+// wireTerm is the JSON of a Term. Its fields are in the order of their names, as in a map's JSON.
 type wireTerm struct {
 	Acquired    time.Time `json:"acquired,omitzero"`
 	Cause       string    `json:"cause,omitempty"`
@@ -68,60 +68,59 @@ type wireTerm struct {
 	Zone        string    `json:"zone,omitempty"`
 }
 
-// FormatHistory is the inverse of [History.Parse]. It drops the oldest terms until the rest
-// fits.
-func FormatHistory(all []TermNote) (h History) {
+// Format is the inverse of [Parse]. It drops the oldest terms until the rest fits.
+func Format(all []Term) (text string) {
 	for _, n := range all {
-		h = h.With(n)
+		text = With(text, n)
 	}
-	return h
+	return text
 }
 
-// With returns the history with another term, without the oldest that do not fit any more. The
+// With returns a history with another term, without the oldest that do not fit any more. The
 // other terms keep the fields that a later version gave them. What is no term is dropped.
-func (h History) With(n TermNote) History {
-	_, terms, _ := h.decode()
+func With(text string, n Term) string {
+	_, terms, _ := decode(text)
 	return encoded(n.appendTo(terms))
 }
 
-// WithoutLast returns the history without its last term.
-func (h History) WithoutLast() History {
-	_, terms, _ := h.decode()
+// WithoutLast returns a history without its last term.
+func WithoutLast(text string) string {
+	_, terms, _ := decode(text)
 	return encoded(terms[:max(0, len(terms)-1)])
 }
 
 // Last returns the last term, and false if there is none.
-func (h History) Last() (TermNote, bool) {
-	all, _, _ := h.decode()
+func Last(text string) (Term, bool) {
+	all, _, _ := decode(text)
 	if len(all) == 0 {
-		return TermNote{}, false
+		return Term{}, false
 	}
 	return all[len(all)-1], true
 }
 
 // Parse returns the terms, the oldest first. It leaves out what makes no sense, and terms
-// beyond the last MostTerms, and says so in the error. It believes the order of the terms.
-func (h History) Parse() ([]TermNote, error) {
-	all, _, err := h.decode()
-	if more := len(all) - MostTerms; more > 0 {
-		err = errors.Join(err, fmt.Errorf("it has %d terms, at most %d are read", len(all), MostTerms))
+// beyond the last MaxTerms, and says so in the error. It believes the order of the terms.
+func Parse(text string) ([]Term, error) {
+	all, _, err := decode(text)
+	if more := len(all) - MaxTerms; more > 0 {
+		err = errors.Join(err, fmt.Errorf("it has %d terms, at most %d are read", len(all), MaxTerms))
 		all = all[more:]
 	}
 	return all, err
 }
 
 // decode returns the terms and the JSON of each. The error says what else the history has.
-func (h History) decode() (all []TermNote, terms []json.RawMessage, err error) {
+func decode(text string) (all []Term, terms []json.RawMessage, err error) {
 	switch {
-	case len(h) > MaxHistory:
-		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are read", len(h), MaxHistory)
-	case strings.TrimSpace(string(h)) == "":
+	case len(text) > MaxBytes:
+		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are read", len(text), MaxBytes)
+	case strings.TrimSpace(text) == "":
 		return nil, nil, nil
 	}
-	if json.Unmarshal([]byte(h), &terms) != nil || terms == nil {
-		return nil, nil, fmt.Errorf("%.40q is no JSON array", h)
+	if json.Unmarshal([]byte(text), &terms) != nil || terms == nil {
+		return nil, nil, fmt.Errorf("%.40q is no JSON array", text)
 	}
-	all, kept := make([]TermNote, 0, min(len(terms), MostTerms)), terms[:0]
+	all, kept := make([]Term, 0, min(len(terms), MaxTerms)), terms[:0]
 	var errs []error
 	for _, raw := range terms {
 		if n := parseTerm(raw); n.Holder != "" {
@@ -133,18 +132,18 @@ func (h History) decode() (all []TermNote, terms []json.RawMessage, err error) {
 	return all, kept, errors.Join(errs...)
 }
 
-// encoded returns the last terms that a History can hold.
-func encoded(terms []json.RawMessage) History {
-	for terms = terms[max(0, len(terms)-MostTerms):]; len(terms) > 0; terms = terms[1:] {
-		if text, err := json.Marshal(terms); err == nil && len(text) <= MaxHistory {
-			return History(text)
+// encoded returns the last terms that a history can hold.
+func encoded(terms []json.RawMessage) string {
+	for terms = terms[max(0, len(terms)-MaxTerms):]; len(terms) > 0; terms = terms[1:] {
+		if text, err := json.Marshal(terms); err == nil && len(text) <= MaxBytes {
+			return string(text)
 		}
 	}
 	return ""
 }
 
 // appendTo adds the note's JSON to that of others, unless it has no holder.
-func (n TermNote) appendTo(terms []json.RawMessage) []json.RawMessage {
+func (n Term) appendTo(terms []json.RawMessage) []json.RawMessage {
 	n = n.bounded()
 	w := wireTerm{Acquired: n.Acquired, Cause: n.Cause, Holder: n.Holder, Token: n.Token, Zone: n.Zone}
 	if n.NobodyLed != nil {
@@ -159,12 +158,12 @@ func (n TermNote) appendTo(terms []json.RawMessage) []json.RawMessage {
 }
 
 // parseTerm reverses appendTo. What is no term has no holder.
-func parseTerm(raw json.RawMessage) TermNote {
+func parseTerm(raw json.RawMessage) Term {
 	var w wireTerm
 	if json.Unmarshal(raw, &w) != nil {
-		return TermNote{}
+		return Term{}
 	}
-	n := TermNote{Acquired: w.Acquired, Holder: w.Holder, Zone: w.Zone, Token: w.Token, Cause: w.Cause}
+	n := Term{Acquired: w.Acquired, Holder: w.Holder, Zone: w.Zone, Token: w.Token, Cause: w.Cause}
 	if w.NobodyLedMs != nil {
 		nobodyLed := time.Duration(min(*w.NobodyLedMs, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
 		n.NobodyLed = &nobodyLed
@@ -184,8 +183,8 @@ func withToken(term json.RawMessage, token uint64) json.RawMessage {
 	return term
 }
 
-// bounded returns the note as a History can hold it.
-func (n TermNote) bounded() TermNote {
+// bounded returns the note as a history can hold it.
+func (n Term) bounded() Term {
 	n.Holder, n.Zone, n.Cause = word(n.Holder, mostHolder), word(n.Zone, mostZone), word(n.Cause, mostCause)
 	n.Acquired = toMillisecond(n.Acquired)
 	if g := n.NobodyLed; g != nil && (*g < 0 || *g%time.Millisecond != 0) {
@@ -210,7 +209,7 @@ func word(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len(dots)], "") + dots
 }
 
-// toMillisecond returns a time as a History has it; zero if it cannot have it.
+// toMillisecond returns a time as a history has it; zero if it cannot have it.
 func toMillisecond(t time.Time) time.Time {
 	t = time.UnixMilli(t.UnixMilli()).UTC()
 	if year := t.Year(); year < 1970 || year > 9999 {
@@ -219,18 +218,18 @@ func toMillisecond(t time.Time) time.Time {
 	return t
 }
 
-// Noted returns the history with what the record itself says about the last term: its token, and
-// its holder if that is not in the history. Such a holder is of another program, or of a version
-// of zonelect that wrote no history.
-func (r Record) Noted() History {
-	all, terms, _ := r.History.decode()
+// Of returns the history of a record, with what the record itself says about the last term: its
+// token, and its holder if that is not in the history. Such a holder is of another program, or of a
+// version of zonelect that wrote no history.
+func Of(r locks.Record) string {
+	all, terms, _ := decode(r.History)
 	d, i := r.Details, len(all)-1
 	known := i >= 0
 	if known && all[i].Token == 0 && d.Token != 0 && d.Holder != "" && all[i].Holder == word(d.Holder, mostHolder) {
 		terms[i] = withToken(terms[i], d.Token)
 	}
-	if r.Holder != "" && (!known || !r.isOf(all[i])) {
-		now := TermNote{Acquired: r.AcquireTime, Holder: r.Holder, Cause: CauseOtherProgram}
+	if r.Holder != "" && (!known || !isOf(r, all[i])) {
+		now := Term{Acquired: r.AcquireTime, Holder: r.Holder, Cause: CauseOtherProgram}
 		if d.Holder == r.Holder {
 			now.Zone, now.Token, now.Cause = d.Zone, d.Token, ""
 		}
@@ -240,6 +239,6 @@ func (r Record) Noted() History {
 }
 
 // isOf reports whether a record with a holder is of a term.
-func (r Record) isOf(n TermNote) bool {
+func isOf(r locks.Record, n Term) bool {
 	return n.Holder == word(r.Holder, mostHolder) && n.Acquired.Equal(toMillisecond(r.AcquireTime))
 }

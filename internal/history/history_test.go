@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package locks_test
+package history_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -20,16 +21,16 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 func lasting(d time.Duration) *time.Duration { return &d }
 
 // note is the i-th term of a history, as a pod of a Deployment would write it.
-func note(i int) locks.TermNote {
-	return locks.TermNote{
+func note(i int) history.Term {
+	return history.Term{
 		Acquired: noon.Add(time.Duration(i) * time.Hour), Holder: fmt.Sprintf("metal3-controller-7c9d8b6f5d-x2x%02d_9f8e7d6c", i%100),
 		Zone: "eu-central-1a", Token: 412345678 + uint64(i), Cause: "expired", NobodyLed: lasting(17_250 * time.Millisecond),
 	}
 }
 
-func parsed(t *testing.T, h locks.History) []locks.TermNote {
+func parsed(t *testing.T, h string) []history.Term {
 	t.Helper()
-	all, err := h.Parse()
+	all, err := history.Parse(h)
 	if err != nil {
 		t.Errorf("%q: %v", h, err)
 	}
@@ -38,7 +39,7 @@ func parsed(t *testing.T, h locks.History) []locks.TermNote {
 
 func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 	zero := time.Duration(0)
-	for text, want := range map[locks.History][]locks.TermNote{
+	for text, want := range map[string][]history.Term{
 		"": nil,
 		`[{"acquired":"2026-11-23T12:00:00Z","cause":"died","holder":"a","nobodyLedMs":2100,"token":7,"zone":"za"}]`: {
 			{Acquired: noon, Holder: "a", Zone: "za", Token: 7, Cause: "died", NobodyLed: lasting(2100 * time.Millisecond)},
@@ -48,7 +49,7 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 		if got := parsed(t, text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is read as %+v, want %+v", text, got, want)
 		}
-		if got := locks.FormatHistory(want); got != text {
+		if got := history.Format(want); got != text {
 			t.Errorf("written as %s, want %s", got, text)
 		}
 	}
@@ -57,49 +58,49 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 // TestATextInAHistoryIsAWord, whatever a holder calls itself.
 func TestATextInAHistoryIsAWord(t *testing.T) {
 	for text, want := range map[string]string{"a b\nc\x00\u00a0d": "a_b_c__d", `"}],[{`: `"}],[{`, "<&>": "<&>", "\u00e4-1_x": "\u00e4-1_x", "\x1b[2J": "_[2J"} {
-		h := locks.History("").With(locks.TermNote{Holder: text, Zone: text})
+		h := history.With("", history.Term{Holder: text, Zone: text})
 		if all := parsed(t, h); len(all) != 1 || all[0].Holder != want || all[0].Zone != want {
 			t.Errorf("%q is noted as %+v", text, all)
 		}
-		if r := (locks.Record{Holder: text, History: h}); r.Noted() != h {
-			t.Errorf("%q is noted twice: %s", text, r.Noted())
+		if r := (locks.Record{Holder: text, History: h}); history.Of(r) != h {
+			t.Errorf("%q is noted twice: %s", text, history.Of(r))
 		}
 	}
 }
 
 // TestAHistoryKeepsTheLastTwentyTerms of any number.
 func TestAHistoryKeepsTheLastTwentyTerms(t *testing.T) {
-	var h locks.History
-	var all []locks.TermNote
+	var h string
+	var all []history.Term
 	for i := range 50 {
-		h, all = h.With(note(i)), append(all, note(i))
-		if got, want := parsed(t, h), all[max(0, len(all)-locks.MostTerms):]; !reflect.DeepEqual(got, want) {
+		h, all = history.With(h, note(i)), append(all, note(i))
+		if got, want := parsed(t, h), all[max(0, len(all)-history.MaxTerms):]; !reflect.DeepEqual(got, want) {
 			t.Fatalf("after %d terms: %+v", i+1, got)
 		}
 	}
-	if again := locks.FormatHistory(all); again != h {
+	if again := history.Format(all); again != h {
 		t.Errorf("one by one:\n%s\nat once:\n%s", h, again)
 	}
-	t.Logf("%d terms of pods are %d bytes, %d a term", locks.MostTerms, len(h), len(h)/locks.MostTerms)
+	t.Logf("%d terms of pods are %d bytes, %d a term", history.MaxTerms, len(h), len(h)/history.MaxTerms)
 }
 
 func TestAHistoryNeverHasMoreBytesThanItMay(t *testing.T) {
 	for what, text := range map[string]string{
 		"long": strings.Repeat("x", 2000), "in umlauts": strings.Repeat("\u00e4", 1000), "of control characters": strings.Repeat("\x01", 1000), "not in UTF-8": strings.Repeat("x\xff", 1000),
 	} {
-		var h locks.History
+		var h string
 		for range 30 {
-			h = h.With(locks.TermNote{Acquired: noon, Holder: text, Zone: text, Cause: text, Token: 1 << 60})
-			if len(h) > locks.MaxHistory {
+			h = history.With(h, history.Term{Acquired: noon, Holder: text, Zone: text, Cause: text, Token: 1 << 60})
+			if len(h) > history.MaxBytes {
 				t.Fatalf("%s: %d bytes", what, len(h))
 			}
 		}
 		if all := parsed(t, h); len(all) < 2 || !strings.HasSuffix(all[0].Holder, "...") || len(all[0].Holder) > 128 {
 			t.Errorf("%s: %d terms, such as %+v", what, len(all), all)
 		}
-		last, _ := h.Last()
+		last, _ := history.Last(h)
 		r := locks.Record{Holder: text, AcquireTime: noon.Add(1234 * time.Nanosecond), History: h}
-		if got := r.Noted(); got != h {
+		if got := history.Of(r); got != h {
 			t.Errorf("%s: the holder is not found in its history, of which the last term is %+v:\n%s", what, last, got)
 		}
 	}
@@ -109,7 +110,7 @@ func TestAHistoryNeverHasMoreBytesThanItMay(t *testing.T) {
 func TestWhateverIsInAHistoryATermIsAdded(t *testing.T) {
 	var many []string
 	for i := range 40 {
-		many = append(many, strings.Trim(string(locks.FormatHistory([]locks.TermNote{note(i)})), "[]"))
+		many = append(many, strings.Trim(history.Format([]history.Term{note(i)}), "[]"))
 	}
 	valid := many[0]
 	of := func(terms ...string) string { return "[" + strings.Join(terms, ",") + "]" }
@@ -135,21 +136,20 @@ func TestWhateverIsInAHistoryATermIsAdded(t *testing.T) {
 		"a holder that is no text":     {of(`{"holder":7}`, valid), 1},
 		"fields of a later version":    {of(`{"holder":"a","new":{"more":[1]}}`, valid), 2},
 		"too long":                     {of(strings.Repeat(valid+",", 100) + valid), 0},
-		"one term that is too long":    {of(`{"holder":"` + strings.Repeat("x", locks.MaxHistory) + `"}`), 0},
-		"a long term before":           {of(`{"holder":"`+strings.Repeat("x", locks.MaxHistory-300)+`"}`, valid), 1},
-		"a term that grows":            {of(`{"holder":"a","new":"`+strings.Repeat("<", locks.MaxHistory-300)+`"}`, valid), 1},
+		"one term that is too long":    {of(`{"holder":"` + strings.Repeat("x", history.MaxBytes) + `"}`), 0},
+		"a long term before":           {of(`{"holder":"`+strings.Repeat("x", history.MaxBytes-300)+`"}`, valid), 1},
+		"a term that grows":            {of(`{"holder":"a","new":"`+strings.Repeat("<", history.MaxBytes-300)+`"}`, valid), 1},
 		"too many terms":               {of(many[:21]...), 19},
 		"terms in another order":       {of(many[5], many[2]), 2},
 		"the same term twice":          {of(valid, valid), 2},
 	} {
-		h := locks.History(tc.text)
-		all, err := h.Parse()
+		all, err := history.Parse(tc.text)
 		if err == nil && tc.kept == 0 && tc.text != "" {
 			t.Errorf("%s: read as %+v without an error", what, all)
 		}
-		next := h.With(note(99))
-		got, _ := next.Parse()
-		if len(got) != tc.kept+1 || !reflect.DeepEqual(got[len(got)-1], note(99)) || len(next) > locks.MaxHistory {
+		next := history.With(tc.text, note(99))
+		got, _ := history.Parse(next)
+		if len(got) != tc.kept+1 || !reflect.DeepEqual(got[len(got)-1], note(99)) || len(next) > history.MaxBytes {
 			t.Errorf("%s: %d terms in %d bytes, want %d:\n%s", what, len(got), len(next), tc.kept+1, next)
 		}
 	}
@@ -158,18 +158,18 @@ func TestWhateverIsInAHistoryATermIsAdded(t *testing.T) {
 // TestALaterVersionsFieldsStayAsTheyAre: who does not know a field does not remove it.
 func TestALaterVersionsFieldsStayAsTheyAre(t *testing.T) {
 	const term = `{"holder":"a","new":[1,{"x":2}]}`
-	if got := locks.History("[" + term + "]").With(note(1)); !strings.HasPrefix(string(got), "["+term+",") {
+	if got := history.With("["+term+"]", note(1)); !strings.HasPrefix(got, "["+term+",") {
 		t.Errorf("it is %s", got)
 	}
-	if got := locks.FormatHistory([]locks.TermNote{note(0), note(1)}).WithoutLast(); got != locks.FormatHistory([]locks.TermNote{note(0)}) {
+	if got := history.WithoutLast(history.Format([]history.Term{note(0), note(1)})); got != history.Format([]history.Term{note(0)}) {
 		t.Errorf("without its last term it is %s", got)
 	}
-	for before, want := range map[locks.History]locks.History{
+	for before, want := range map[string]string{
 		"[" + term + "]":   `[{"holder":"a","new":[1,{"x":2}],"token":5}]`,
 		`[{"holder":"a"}]`: `[{"holder":"a","token":5}]`,
 	} {
 		r := locks.Record{History: before, Details: locks.Details{Holder: "a", Token: 5}}
-		if got := r.Noted(); got != want {
+		if got := history.Of(r); got != want {
 			t.Errorf("once its token is known it is %s, want %s", got, want)
 		}
 	}
@@ -181,39 +181,39 @@ func TestARecordSaysWhatItsHistoryCannot(t *testing.T) {
 	begun := note(1)
 	begun.Token = 0
 	a := locks.Record{
-		Holder: begun.Holder, AcquireTime: begun.Acquired.Add(999 * time.Microsecond), History: locks.FormatHistory([]locks.TermNote{note(0), begun}),
+		Holder: begun.Holder, AcquireTime: begun.Acquired.Add(999 * time.Microsecond), History: history.Format([]history.Term{note(0), begun}),
 		Details: locks.Details{Holder: begun.Holder, Token: note(1).Token, Zone: begun.Zone},
 	}
-	other := locks.TermNote{Acquired: noon.Add(3 * time.Hour), Holder: "client-go", Cause: locks.CauseOtherProgram}
+	other := history.Term{Acquired: noon.Add(3 * time.Hour), Holder: "client-go", Cause: history.CauseOtherProgram}
 	for what, tc := range map[string]struct {
 		change func(*locks.Record)
-		want   []locks.TermNote
+		want   []history.Term
 	}{
-		"held":                    {func(*locks.Record) {}, []locks.TermNote{note(0), note(1)}},
-		"held without a token":    {func(r *locks.Record) { r.Details.Token = 0 }, []locks.TermNote{note(0), begun}},
-		"released":                {func(r *locks.Record) { r.Holder, r.AcquireTime = "", noon.Add(2*time.Hour) }, []locks.TermNote{note(0), note(1)}},
-		"with details of another": {func(r *locks.Record) { r.Holder, r.Details.Holder = "", "x" }, []locks.TermNote{note(0), begun}},
+		"held":                    {func(*locks.Record) {}, []history.Term{note(0), note(1)}},
+		"held without a token":    {func(r *locks.Record) { r.Details.Token = 0 }, []history.Term{note(0), begun}},
+		"released":                {func(r *locks.Record) { r.Holder, r.AcquireTime = "", noon.Add(2*time.Hour) }, []history.Term{note(0), note(1)}},
+		"with details of another": {func(r *locks.Record) { r.Holder, r.Details.Holder = "", "x" }, []history.Term{note(0), begun}},
 		"with a token that was noted": {func(r *locks.Record) {
-			r.History = locks.FormatHistory([]locks.TermNote{note(0), note(1)})
+			r.History = history.Format([]history.Term{note(0), note(1)})
 			r.Details.Token = 5
-		}, []locks.TermNote{note(0), note(1)}},
-		"taken by client-go":            {func(r *locks.Record) { r.Holder, r.AcquireTime = other.Holder, other.Acquired }, []locks.TermNote{note(0), note(1), other}},
-		"taken by an earlier version":   {func(r *locks.Record) { r.AcquireTime = other.Acquired }, []locks.TermNote{note(0), note(1), {Acquired: other.Acquired, Holder: begun.Holder, Zone: begun.Zone, Token: note(1).Token}}},
-		"without a history":             {func(r *locks.Record) { r.History = "" }, []locks.TermNote{{Acquired: begun.Acquired, Holder: begun.Holder, Zone: begun.Zone, Token: note(1).Token}}},
+		}, []history.Term{note(0), note(1)}},
+		"taken by client-go":            {func(r *locks.Record) { r.Holder, r.AcquireTime = other.Holder, other.Acquired }, []history.Term{note(0), note(1), other}},
+		"taken by an earlier version":   {func(r *locks.Record) { r.AcquireTime = other.Acquired }, []history.Term{note(0), note(1), {Acquired: other.Acquired, Holder: begun.Holder, Zone: begun.Zone, Token: note(1).Token}}},
+		"without a history":             {func(r *locks.Record) { r.History = "" }, []history.Term{{Acquired: begun.Acquired, Holder: begun.Holder, Zone: begun.Zone, Token: note(1).Token}}},
 		"without a history or a holder": {func(r *locks.Record) { r.History, r.Holder = "", "" }, nil},
-		"without a time":                {func(r *locks.Record) { r.History, r.Holder, r.AcquireTime = "", "x", time.Time{} }, []locks.TermNote{{Holder: "x", Cause: locks.CauseOtherProgram}}},
+		"without a time":                {func(r *locks.Record) { r.History, r.Holder, r.AcquireTime = "", "x", time.Time{} }, []history.Term{{Holder: "x", Cause: history.CauseOtherProgram}}},
 	} {
 		r := a
 		tc.change(&r)
-		got := parsed(t, r.Noted())
+		got := parsed(t, history.Of(r))
 		if what == "taken by an earlier version" { // its token is taken for that of the term before: both are of one identity, against S9
 			got[1].Token = note(1).Token
 		}
 		if !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: %+v\nwant %+v", what, got, tc.want)
 		}
-		r.History = r.Noted()
-		if again := r.Noted(); again != r.History {
+		r.History = history.Of(r)
+		if again := history.Of(r); again != r.History {
 			t.Errorf("%s: the second time it is\n%s\nafter\n%s", what, again, r.History)
 		}
 	}
@@ -221,15 +221,15 @@ func TestARecordSaysWhatItsHistoryCannot(t *testing.T) {
 
 // BenchmarkTheHistoryOfATakeover is what an acquisition computes for a full history.
 func BenchmarkTheHistoryOfATakeover(b *testing.B) {
-	var h locks.History
-	for i := range locks.MostTerms {
-		h = h.With(note(i))
+	var h string
+	for i := range history.MaxTerms {
+		h = history.With(h, note(i))
 	}
-	last, _ := h.Last()
+	last, _ := history.Last(h)
 	r := locks.Record{Holder: last.Holder, AcquireTime: last.Acquired, History: h}
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Noted().With(note(99))
+		history.With(history.Of(r), note(99))
 	}
 }
 
@@ -237,36 +237,35 @@ func BenchmarkTheHistoryOfATakeover(b *testing.B) {
 // and a term more always fits.
 func FuzzHistory(f *testing.F) {
 	f.Add("", "a", "", int64(0), uint64(1))
-	f.Add(string(locks.FormatHistory([]locks.TermNote{note(0), note(1), note(2)})), note(2).Holder, "za", note(2).Acquired.UnixMilli(), uint64(5))
+	f.Add(history.Format([]history.Term{note(0), note(1), note(2)}), note(2).Holder, "za", note(2).Acquired.UnixMilli(), uint64(5))
 	f.Add(`["garbage",{"holder":"a","Token":0,"to\u212Aen":0}]`, "\xff\x00", strings.Repeat("z", 99), int64(-1), uint64(0))
 	f.Add(`[{"acquired":"9999-12-31T23:59:59.999-23:59","holder":"a","nobodyLedMs":9223372036854775807,"token":18446744073709551615,"zone":"za"}]`, strings.Repeat("\x01", 200), "", int64(1)<<50, uint64(1))
 	f.Add("["+strings.Repeat(`{"holder":"`+strings.Repeat("<", 180)+`"},`, 19)+`{"holder":"b","new":{"x":[]}}]`, "b", "", int64(1), uint64(1))
 	f.Fuzz(func(t *testing.T, text, holder, zone string, milli int64, token uint64) {
-		h := locks.History(text)
-		all, _ := h.Parse()
-		if again, err := locks.FormatHistory(all).Parse(); len(all) > 0 && (err != nil || !isEnd(again, all)) {
+		all, _ := history.Parse(text)
+		if again, err := history.Parse(history.Format(all)); len(all) > 0 && (err != nil || !isEnd(again, all)) {
 			t.Errorf("read %+v\nthen %+v, %v", all, again, err)
 		}
-		r := locks.Record{Holder: holder, AcquireTime: time.UnixMilli(milli), History: h, Details: locks.Details{Holder: holder, Token: token, Zone: zone}}
-		noted := r.Noted()
-		if len(noted) > locks.MaxHistory {
+		r := locks.Record{Holder: holder, AcquireTime: time.UnixMilli(milli), History: text, Details: locks.Details{Holder: holder, Token: token, Zone: zone}}
+		noted := history.Of(r)
+		if len(noted) > history.MaxBytes {
 			t.Fatalf("%d bytes", len(noted))
 		}
-		if r.History = noted; r.Noted() != noted {
-			t.Errorf("%q is noted again, as %q", noted, r.Noted())
+		if r.History = noted; history.Of(r) != noted {
+			t.Errorf("%q is noted again, as %q", noted, history.Of(r))
 		}
-		more := noted.With(locks.TermNote{Acquired: r.AcquireTime, Holder: holder, Zone: zone, Cause: zone, Token: token, NobodyLed: lasting(time.Duration(milli))})
-		got, _ := more.Parse()
-		if len(more) > locks.MaxHistory || len(got) > locks.MostTerms {
+		more := history.With(noted, history.Term{Acquired: r.AcquireTime, Holder: holder, Zone: zone, Cause: zone, Token: token, NobodyLed: lasting(time.Duration(milli))})
+		got, _ := history.Parse(more)
+		if len(more) > history.MaxBytes || len(got) > history.MaxTerms {
 			t.Errorf("%d terms in %d bytes", len(got), len(more))
 		}
-		if last, known := more.Last(); holder != "" && (!known || last.Token != token || len(got) == 0 || !reflect.DeepEqual(got[len(got)-1], last)) {
+		if last, known := history.Last(more); holder != "" && (!known || last.Token != token || len(got) == 0 || !reflect.DeepEqual(got[len(got)-1], last)) {
 			t.Errorf("the last is %+v of %+v", last, got)
 		}
 	})
 }
 
 // isEnd reports whether the terms are the last of others.
-func isEnd(terms, of []locks.TermNote) bool {
-	return len(terms) > 0 && len(terms) <= len(of) && slices.EqualFunc(terms, of[len(of)-len(terms):], func(a, b locks.TermNote) bool { return reflect.DeepEqual(a, b) })
+func isEnd(terms, of []history.Term) bool {
+	return len(terms) > 0 && len(terms) <= len(of) && slices.EqualFunc(terms, of[len(of)-len(terms):], func(a, b history.Term) bool { return reflect.DeepEqual(a, b) })
 }
