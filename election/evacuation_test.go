@@ -13,11 +13,12 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/locks"
 )
 
 // evacuates marks zones, as kubectl does.
-func (s *stage) evacuates(zones locks.Evacuations) {
+func (s *stage) evacuates(zones string) {
 	s.T.Helper()
 	s.write(func(r *locks.Record) { r.Evacuated = zones })
 	synctest.Wait()
@@ -111,7 +112,7 @@ func TestAnEvacuationThatIsOverCountsNoMore(t *testing.T) {
 		all := newCrowd("a")
 		a := s.start("a", all.join)
 		a.Leads()
-		s.evacuates(locks.FormatEvacuations([]locks.Evacuation{{Zone: "z-a", Until: time.Now().Add(time.Minute)}}))
+		s.evacuates(evacuations.Format([]evacuations.Evacuation{{Zone: "z-a", Until: time.Now().Add(time.Minute)}}))
 		if a.Status().Staying == "" {
 			t.Error("a does not say that it should leave")
 		}

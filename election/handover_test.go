@@ -175,7 +175,7 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		to        locks.Successor
-		evacuated locks.Evacuations
+		evacuated string
 		sick      string
 		want      string
 	}{

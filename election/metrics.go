@@ -43,7 +43,7 @@ type meters struct {
 
 	mu         sync.Mutex
 	candidates map[string]int // by zone; nil while nothing is known
-	evacuated  locks.Evacuations
+	evacuated  string         // as the record lists them
 	illness    illness
 }
 
@@ -251,7 +251,7 @@ func (m *meters) know(peers []locks.Peer) {
 
 // evacuate notes which zones leadership should leave. An evacuation may end by itself, so which
 // of them are in force is decided when it is told.
-func (m *meters) evacuate(listed locks.Evacuations) {
+func (m *meters) evacuate(listed string) {
 	if m == nil {
 		return
 	}

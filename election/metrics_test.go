@@ -15,6 +15,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
@@ -69,12 +70,12 @@ func TestTheTimeOfAnIllnessNeverFalls(t *testing.T) {
 // TestNoMoreEvacuatedZonesAreToldThanThereMayBe, whatever somebody wrote into the record.
 func TestNoMoreEvacuatedZonesAreToldThanThereMayBe(t *testing.T) {
 	m := metersOf(t, func(c *Config) { c.MeterProvider = metricnoop.NewMeterProvider() })
-	var all []locks.Evacuation
+	var all []evacuations.Evacuation
 	for i := range 10_000 {
-		all = append(all, locks.Evacuation{Zone: fmt.Sprint("z", i)})
+		all = append(all, evacuations.Evacuation{Zone: fmt.Sprint("z", i)})
 	}
 	for n, want := range map[int]int{0: 0, 3: 3, mostEvacuated: mostEvacuated, len(all): mostEvacuated} {
-		m.evacuate(locks.FormatEvacuations(all[:n]))
+		m.evacuate(evacuations.Format(all[:n]))
 		if _, told, _ := m.known(time.Now()); len(told) != want {
 			t.Errorf("of %d zones %d are told, want %d", n, len(told), want)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -48,7 +49,7 @@ func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 		words <- []locks.Peer{peer("c"), peer("a"), peer("b")}
 		over := time.Now().Add(time.Hour)
 		s.write(func(r *locks.Record) {
-			r.Evacuated = locks.FormatEvacuations([]locks.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
+			r.Evacuated = evacuations.Format([]evacuations.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
 		})
 		a.link.Set(cut)
 		b.Leads()
@@ -104,31 +105,6 @@ func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
 		b.Stop()
 		kept("after a release")
 	})
-}
-
-func TestEvacuationsAreReadAsTheyWereWritten(t *testing.T) {
-	until := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]struct {
-		all   []locks.Evacuation
-		wrong bool
-	}{
-		"":                                  {},
-		"za":                                {all: []locks.Evacuation{{Zone: "za"}}},
-		"za,zb=2026-11-21T12:00:00Z":        {all: []locks.Evacuation{{Zone: "za"}, {Zone: "zb", Until: until}}},
-		" za , ,zb ":                        {all: []locks.Evacuation{{Zone: "za"}, {Zone: "zb"}}},
-		"za=tomorrow,zb":                    {all: []locks.Evacuation{{Zone: "zb"}}, wrong: true},
-		"=2026-11-21T12:00:00Z,zb":          {all: []locks.Evacuation{{Zone: "zb"}}, wrong: true},
-		"za=2026-11-21T13:00:00+01:00,za=,": {all: []locks.Evacuation{{Zone: "za", Until: until}}, wrong: true},
-	} {
-		got, err := locks.Evacuations(text).Parse()
-		same := slices.EqualFunc(got, want.all, func(a, b locks.Evacuation) bool { return a.Zone == b.Zone && a.Until.Equal(b.Until) })
-		if !same || (err != nil) != want.wrong {
-			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want.all)
-		}
-		if again, err := locks.FormatEvacuations(got).Parse(); err != nil || len(again) != len(got) {
-			t.Errorf("%q: read again %+v (%v)", text, again, err)
-		}
-	}
 }
 
 // TestPeersMayReturnAndTellLater: what it has registered elsewhere is valid until Run returns,

@@ -966,7 +966,7 @@ func TestS3AnotherVersionOfTheSameRenewalIsNoNews(t *testing.T) {
 		before := b.link.Calls("read")
 		for i := range 8 {
 			time.Sleep(interval / 2)
-			s.write(func(r *locks.Record) { r.Evacuated = locks.Evacuations(fmt.Sprint("z", i)) })
+			s.write(func(r *locks.Record) { r.Evacuated = fmt.Sprint("z", i) })
 		}
 		if got := b.link.Calls("read") - before; got != 1 {
 			t.Errorf("%d reads in a silence", got)

@@ -135,7 +135,7 @@ func (judge *coroner) bury(c *seat) {
 // there is a record.
 func (s *stage) ask(evacuated, next string) {
 	if now, err := s.lock.Read(s.T.Context()); err == nil && now.Version.Exists() {
-		now.Record.Evacuated = locks.Evacuations("z-" + evacuated)
+		now.Record.Evacuated = "z-" + evacuated
 		now.Record.Details.Request = locks.HandoverRequest{Holder: now.Record.Holder, Successor: locks.Successor{Identity: next}}.Request()
 		_, _ = s.lock.Write(s.T.Context(), now.Version, now.Record) // a write in between wins instead
 	}

@@ -73,10 +73,11 @@ type Record struct {
 	Transitions int32 // changes of holder, as far as the record remembers
 
 	Details Details
-	// Evacuated lists the zones that leadership should leave. It belongs to the lock
-	// and not to its holder: an elector writes back what it read. If it is empty,
+	// Evacuated lists the zones that leadership should leave, separated by commas, each with
+	// its end if it has one: "za,zb=2026-11-21T12:00:00Z". People may write it. It belongs to
+	// the lock and not to its holder: an elector writes back what it read. If it is empty,
 	// Write keeps the stored value.
-	Evacuated Evacuations
+	Evacuated string
 	// History has the last terms, as docs/design.md says: a JSON array of at most 4096 bytes.
 	// It too belongs to the lock: each acquisition adds to it, and other writes write back
 	// what was read. If it is empty, Write keeps the stored value. A Lock may have no room

@@ -35,7 +35,7 @@ var outside = map[string]string{
 var house = map[string]string{
 	"config":                  "", // the plugin prints it
 	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/live internal/metrics internal/sleep locks",
-	"election/internal/rules": "election/status internal/history locks",
+	"election/internal/rules": "election/status internal/evacuations internal/history locks",
 	"election/status":         "",
 	"election/timing":         "",
 
@@ -56,11 +56,12 @@ var house = map[string]string{
 
 	"internal/apierror":      "kubernetes locks",
 	"internal/environment":   "kubernetes logr election/timing internal/patience internal/phase internal/presence internal/proof internal/record internal/transport locks locks/lease locks/multilock locks/ownerref zone",
+	"internal/evacuations":   "",
 	"internal/events":        "kubernetes logr election election/status internal/environment internal/transport",
 	"internal/extension":     "internal/environment internal/leasewatch locks locks/lease",
 	"internal/history":       "locks",
 	"internal/httpserver":    "",
-	"internal/inspect":       "kubernetes election/status internal/apierror internal/history internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"internal/inspect":       "kubernetes election/status internal/apierror internal/evacuations internal/history internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
 	"internal/leaderservice": "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/leasewatch":    "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/legacypods":    "kubernetes logr internal/apierror internal/presence internal/rawapi locks locks/ownerref",

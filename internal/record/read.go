@@ -109,7 +109,7 @@ func Read(lease *coordinationv1.Lease) locks.Record {
 		RenewTime:     value(spec.RenewTime).Time,
 		Transitions:   max(0, value(spec.LeaseTransitions)),
 		Details:       ReadDetails(lease.Annotations),
-		Evacuated:     locks.Evacuations(readText(lease.Annotations[AnnotationEvacuated])),
+		Evacuated:     readText(lease.Annotations[AnnotationEvacuated]),
 		History:       readHistory(lease.Annotations),
 	}
 }

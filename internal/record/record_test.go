@@ -242,7 +242,7 @@ func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
 
 func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 	long := strings.Repeat("z", MaxText+1)
-	for there, want := range map[string]locks.Evacuations{"za,zb": "za,zb", long: "", "": ""} {
+	for there, want := range map[string]string{"za,zb": "za,zb", long: "", "": ""} {
 		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationEvacuated: there}}}
 		r := Read(base)
 		if r.Evacuated != want {

@@ -36,7 +36,7 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	lease.Spec.LeaseTransitions = &r.Transitions
 	lease.Annotations = WriteDetails(lease.Annotations, r.Details)
 	if r.Evacuated != "" {
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationEvacuated, string(r.Evacuated))
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationEvacuated, r.Evacuated)
 	}
 	if r.History != "" {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationHistory, r.History)

@@ -24,8 +24,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 const repository = "../../.."
@@ -154,7 +154,7 @@ func TestDoctorsRarerHints(t *testing.T) {
 			w.server.Delete("/api/v1/nodes/node-zc")
 			w.denied = true
 			w.putLease(newLease("op", "op-a_1", "za", func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationEvacuated] = string(locks.FormatEvacuations([]locks.Evacuation{{Zone: "za"}}))
+				l.Annotations[record.AnnotationEvacuated] = evacuations.Format([]evacuations.Evacuation{{Zone: "za"}})
 			}))
 		},
 		"new": func(w *world) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -306,12 +307,12 @@ func (e *evacuation) all(ctx context.Context, rows []*row, do func(context.Conte
 // mark notes the zone on a Lease.
 func (e *evacuation) mark(ctx context.Context, r *row) {
 	lease, err := e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
-		kept := slices.DeleteFunc(locks.Evacuations(lease.Annotations[record.AnnotationEvacuated]).InForce(e.env.now()), func(o locks.Evacuation) bool { return o.Zone == e.zone })
-		text := locks.FormatEvacuations(append(kept, locks.Evacuation{Zone: e.zone, Until: e.ends}))
+		kept := slices.DeleteFunc(evacuations.InForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), func(o evacuations.Evacuation) bool { return o.Zone == e.zone })
+		text := evacuations.Format(append(kept, evacuations.Evacuation{Zone: e.zone, Until: e.ends}))
 		if len(text) > record.MaxText {
 			return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
 		}
-		annotate(lease, record.AnnotationEvacuated, string(text))
+		annotate(lease, record.AnnotationEvacuated, text)
 		annotate(lease, record.AnnotationRefused, "") // a leader that stays writes it again
 		if r.move != nil && r.move.request != "" {
 			annotate(lease, record.AnnotationRequest, r.move.request)
@@ -462,7 +463,7 @@ func (e *evacuation) verdict(rows []*row, unsure int) error {
 // awayFrom returns the zones that are evacuated according to a Lease.
 func awayFrom(lease *coordinationv1.Lease, now time.Time) []string {
 	var zones []string
-	for _, e := range record.Read(lease).Evacuated.InForce(now) {
+	for _, e := range evacuations.InForce(record.Read(lease).Evacuated, now) {
 		zones = append(zones, e.Zone)
 	}
 	return zones

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 const restoreLong = `Ends an evacuation: candidates in the zone may lead again. Leaders stay where they are;
@@ -46,9 +46,9 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 		e.env.changed = "some locks may be restored already: run the command again"
 		e.all(ctx, rows, func(ctx context.Context, r *row) {
 			_, r.failed = e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
-				all, _ := locks.Evacuations(lease.Annotations[record.AnnotationEvacuated]).Parse()
-				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })
-				annotate(lease, record.AnnotationEvacuated, string(locks.FormatEvacuations(all)))
+				all, _ := evacuations.Parse(lease.Annotations[record.AnnotationEvacuated])
+				all = slices.DeleteFunc(all, func(o evacuations.Evacuation) bool { return o.Zone == e.zone })
+				annotate(lease, record.AnnotationEvacuated, evacuations.Format(all))
 				return nil
 			})
 		})

@@ -5,46 +5,12 @@ package rules
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
-
-// FuzzEvacuations reads any text. A zone is evacuated only if the text names it, without a
-// time or with a time to come. The result reads the same again after it was written.
-func FuzzEvacuations(f *testing.F) {
-	for _, seed := range []string{
-		"za,zb=2026-11-21T12:00:00Z", "za=", "=2026-11-21T12:00:00Z", "za=garbage", " za , ,zb", "za=0001-01-01T00:00:00Z",
-		"za=9999-12-31T23:59:59-23:59", "za=0000-01-01T00:00:00+23:59", "za==", "za=2026-11-21T12:00:00.999999999Z", "za=2020-01-01T00:00:00Z",
-	} {
-		f.Add(seed, int64(1_800_000_000))
-	}
-	f.Fuzz(func(t *testing.T, text string, now int64) {
-		all, err := locks.Evacuations(text).Parse()
-		at := time.Unix(now, 0)
-		for _, zone := range Evacuated(locks.Evacuations(text), at) {
-			named := slices.ContainsFunc(strings.Split(text, ","), func(part string) bool {
-				name, until, limited := strings.Cut(strings.TrimSpace(part), "=")
-				end, err := time.Parse(time.RFC3339, until)
-				return name == zone && (!limited || err == nil && end.After(at))
-			})
-			if !named || zone == "" {
-				t.Errorf("%q at %v is read as an evacuation of %q", text, at, zone)
-			}
-		}
-		again, problem := locks.FormatEvacuations(all).Parse()
-		same := func(a, b locks.Evacuation) bool {
-			return a.Zone == b.Zone && a.Until.IsZero() == b.Until.IsZero() && a.Until.Unix() == b.Until.Unix()
-		}
-		if problem != nil || !slices.EqualFunc(all, again, same) {
-			t.Errorf("read %v (%v)\nthen %v, %v", all, err, again, problem)
-		}
-	})
-}
 
 // FuzzObserver sees any first record. The lock counts as given up only if the record says
 // so. Otherwise nobody takes it before the lease in the record is over, however long it is.

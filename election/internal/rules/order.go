@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -18,9 +19,9 @@ func Share(lock locks.Description, identity string) float64 {
 }
 
 // Evacuated returns the zones that are evacuated at a time.
-func Evacuated(listed locks.Evacuations, now time.Time) []string {
+func Evacuated(listed string, now time.Time) []string {
 	var zones []string
-	for _, e := range listed.InForce(now) {
+	for _, e := range evacuations.InForce(listed, now) {
 		zones = append(zones, e.Zone)
 	}
 	return zones

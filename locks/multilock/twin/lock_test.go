@@ -203,7 +203,7 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
-			evacuated, history := locks.Evacuations(""), ""
+			evacuated, history := "", ""
 			if tc.governing != nil {
 				evacuated, history = "za", `[{"holder":"Z"}]`
 				tc.governing.Evacuated, tc.governing.History = evacuated, history

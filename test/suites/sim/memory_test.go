@@ -64,7 +64,7 @@ func (m *oneLock) harm(s step) {
 	case ask:
 		m.change(func(r *locks.Record) { r.Details.Request = locks.HandoverRequest{Holder: r.Holder}.Request() })
 	case empties:
-		m.change(func(r *locks.Record) { r.Evacuated = locks.Evacuations(zoneOf(s)) })
+		m.change(func(r *locks.Record) { r.Evacuated = zoneOf(s) })
 	case compact:
 		m.lock.Expire()
 	}

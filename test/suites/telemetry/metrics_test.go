@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -474,7 +475,7 @@ func TestThePhaseOfAMigrationIsTold(t *testing.T) {
 }
 
 // evacuates marks zones, as kubectl zonelect does.
-func (s *stage) evacuates(zones locks.Evacuations) {
+func (s *stage) evacuates(zones string) {
 	s.t.Helper()
 	now, err := s.lock.Read(s.t.Context())
 	if err != nil {
@@ -499,7 +500,7 @@ func TestAnEvacuatedZoneIsToldByEachCandidateAsLongAsItIs(t *testing.T) {
 			}
 		}
 		check(map[string]int64{})
-		s.evacuates(locks.FormatEvacuations([]locks.Evacuation{{Zone: "x"}, {Zone: "y", Until: time.Now().Add(time.Hour)}}))
+		s.evacuates(evacuations.Format([]evacuations.Evacuation{{Zone: "x"}, {Zone: "y", Until: time.Now().Add(time.Hour)}}))
 		check(map[string]int64{"x": 1, "y": 1})
 		time.Sleep(time.Hour - time.Nanosecond)
 		check(map[string]int64{"x": 1, "y": 1})

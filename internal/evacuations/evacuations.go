@@ -1,7 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package locks
+// Package evacuations reads and writes the evacuated zones of a lock, as locks.Record has them and as
+// people may write them: zones separated by commas, each with its end if it has one, such as
+// "za,zb=2026-11-21T12:00:00Z". It is pure: no I/O, no clock.
+package evacuations
 
 import (
 	"errors"
@@ -20,13 +23,8 @@ type Evacuation struct {
 	Until time.Time
 }
 
-// Evacuations is the text form of a list of evacuations, which people may write: zones
-// separated by commas, each with its end if it has one, such as
-// "za,zb=2026-11-21T12:00:00Z".
-type Evacuations string
-
-// FormatEvacuations is the inverse of [Evacuations.Parse], to the second.
-func FormatEvacuations(all []Evacuation) Evacuations {
+// Format is the inverse of [Parse], to the second.
+func Format(all []Evacuation) string {
 	var texts []string
 	for _, e := range all {
 		if !e.Until.IsZero() {
@@ -34,14 +32,14 @@ func FormatEvacuations(all []Evacuation) Evacuations {
 		}
 		texts = append(texts, e.Zone)
 	}
-	return Evacuations(strings.Join(texts, ","))
+	return strings.Join(texts, ",")
 }
 
-// Parse returns the list. It leaves out invalid entries and names them in the error.
-func (e Evacuations) Parse() ([]Evacuation, error) {
+// Parse returns the evacuations. It leaves out invalid entries and names them in the error.
+func Parse(text string) ([]Evacuation, error) {
 	var all []Evacuation
 	var errs []error
-	for part := range strings.SplitSeq(string(e), ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		zone, until, limited := strings.Cut(strings.TrimSpace(part), "=")
 		one := Evacuation{Zone: zone}
 		var err error
@@ -62,7 +60,7 @@ func (e Evacuations) Parse() ([]Evacuation, error) {
 }
 
 // InForce returns the valid evacuations that have not ended.
-func (e Evacuations) InForce(now time.Time) []Evacuation {
-	all, _ := e.Parse()
+func InForce(text string, now time.Time) []Evacuation {
+	all, _ := Parse(text)
 	return slices.DeleteFunc(all, func(one Evacuation) bool { return !one.Until.IsZero() && !now.Before(one.Until) })
 }
