@@ -14,6 +14,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -286,7 +287,7 @@ func (l *leadership) answerRequest() {
 		}
 		return
 	}
-	request, err := details.Request.Parse()
+	request, err := handovers.Parse(details.Request)
 	if err == nil && request.Holder != l.config.Candidate.Identity {
 		l.report.requestVoid(request.Holder)
 		return

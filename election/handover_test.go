@@ -309,7 +309,7 @@ func TestAHandoverThatDidNotComeAboutIsAnError(t *testing.T) {
 }
 
 // asks puts a request on the lock, as kubectl does.
-func (s *stage) asks(request locks.Request) {
+func (s *stage) asks(request string) {
 	s.T.Helper()
 	s.write(func(r *locks.Record) { r.Details.Request = request })
 	synctest.Wait()
@@ -390,7 +390,7 @@ func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
 			a.Leads()
 			b := s.start("b")
 			told := a.Subscribe(s.T.Context())
-			s.asks(locks.Request(request))
+			s.asks(request)
 			d := s.record().Details
 			if d.Request != "" || !strings.Contains(d.Refused, says) || len(d.Refused) > 600 {
 				t.Errorf("%s: the record says %+v", request, d)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -136,7 +137,7 @@ func (judge *coroner) bury(c *seat) {
 func (s *stage) ask(evacuated, next string) {
 	if now, err := s.lock.Read(s.T.Context()); err == nil && now.Version.Exists() {
 		now.Record.Evacuated = "z-" + evacuated
-		now.Record.Details.Request = locks.HandoverRequest{Holder: now.Record.Holder, Successor: locks.Successor{Identity: next}}.Request()
+		now.Record.Details.Request = handovers.Format(handovers.Request{Holder: now.Record.Holder, Successor: locks.Successor{Identity: next}})
 		_, _ = s.lock.Write(s.T.Context(), now.Version, now.Record) // a write in between wins instead
 	}
 }

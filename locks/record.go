@@ -101,10 +101,11 @@ type Details struct {
 	// the candidate that Holder wants to lead next.
 	Released uint64
 	Handover Handover
-	// Request asks Holder to hand over. Somebody else writes it, and Holder removes
-	// it. Refused is why Holder has not handed over, after a request or because its
-	// zone is evacuated.
-	Request Request
+	// Request asks Holder to hand over, in JSON: {"holder":"IDENTITY"}, with the "identity"
+	// or "zone" of the successor if that matters. Somebody else writes it, and Holder removes
+	// it. Refused is why Holder has not handed over, after a request or because its zone is
+	// evacuated.
+	Request string
 	Refused string
 
 	// Nonce is a random value that the process drew when it started. It tells apart two

@@ -34,7 +34,7 @@ var outside = map[string]string{
 // experimental, and on the way of nobody who does not use it.
 var house = map[string]string{
 	"config":                  "", // the plugin prints it
-	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/live internal/metrics internal/sleep locks",
+	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/handovers internal/live internal/metrics internal/sleep locks",
 	"election/internal/rules": "election/status internal/evacuations internal/history locks",
 	"election/status":         "",
 	"election/timing":         "",
@@ -59,6 +59,7 @@ var house = map[string]string{
 	"internal/evacuations":   "",
 	"internal/events":        "kubernetes logr election election/status internal/environment internal/transport",
 	"internal/extension":     "internal/environment internal/leasewatch locks locks/lease",
+	"internal/handovers":     "locks",
 	"internal/history":       "locks",
 	"internal/httpserver":    "",
 	"internal/inspect":       "kubernetes election/status internal/apierror internal/evacuations internal/history internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",

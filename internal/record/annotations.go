@@ -114,7 +114,7 @@ func fields(d *locks.Details) []field {
 		{key: AnnotationNonce, text: &d.Nonce},
 		{key: AnnotationTrace, text: &d.Trace},
 		{key: AnnotationHandover, handover: &d.Handover},
-		{key: AnnotationRequest, text: (*string)(&d.Request)},
+		{key: AnnotationRequest, text: &d.Request},
 		{key: AnnotationRefused, text: &d.Refused},
 		{key: AnnotationWaits, text: &d.Waits},
 	}

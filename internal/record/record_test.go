@@ -135,7 +135,7 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
 		AnnotationPod: r.Details.Pod.String(), AnnotationContainer: "manager", AnnotationNonce: "n", AnnotationTrace: "00-aa-bb-01",
 		AnnotationContainerID: "containerd://c1", AnnotationProcessLock: "boot/net",
-		AnnotationRequest: string(r.Details.Request), AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
+		AnnotationRequest: r.Details.Request, AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
 	}
 	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
 		t.Errorf("\n got %s\nwant %s", g, w)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/zonelect/zonelect/internal/evacuations"
+	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -204,7 +205,7 @@ func (e *evacuation) leave(ctx context.Context, f inspect.Election, l inspect.Le
 	outside = slices.DeleteFunc(outside, func(c inspect.Candidate) bool { return c.Identity == l.Identity || c.Unfit() != "" })
 	m.refused = l.Identity + " does not know its zone, and no healthy candidate is known outside " + listed(e.away(f))
 	for _, c := range outside {
-		if text := string(locks.HandoverRequest{Holder: l.Identity, Successor: locks.Successor{Identity: c.Identity}}.Request()); len(text) <= record.MaxText {
+		if text := handovers.Format(handovers.Request{Holder: l.Identity, Successor: locks.Successor{Identity: c.Identity}}); len(text) <= record.MaxText {
 			m.request, m.refused = text, ""
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -155,7 +156,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	}
 	m := &move{lock: f.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
 	m.locate = func(l *inspect.Leader) { h.zones.Locate(ctx, f, l) }
-	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.asks}.Request()
+	request := handovers.Format(handovers.Request{Holder: leader.Identity, Successor: h.asks})
 	if len(request) > record.MaxText {
 		return refused("the identities do not fit into a request: they are too long")
 	}
@@ -168,7 +169,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 		if now := inspect.LeaderOf(record.Read(lease)); now == nil || now.Identity != leader.Identity {
 			return refused("lock %s has changed hands meanwhile: try again", f.Name)
 		}
-		annotate(lease, record.AnnotationRequest, string(request))
+		annotate(lease, record.AnnotationRequest, request)
 		annotate(lease, record.AnnotationRefused, "")
 		return nil
 	})
@@ -180,7 +181,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 		done.Result = "asked"
 		return h.report(done, "%s, the leader of lock %s, is asked to hand over\n", leader, f.Name)
 	}
-	return h.await(ctx, m, string(request), done)
+	return h.await(ctx, m, request, done)
 }
 
 // leader returns the holder of the lock, if it can hand the lock over.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/handovers"
 	guarding "github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -104,7 +105,7 @@ func (a *api) hurt(path string, s step) {
 	case ask:
 		a.change(path, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
-			annotate(o, record.AnnotationRequest, string(locks.HandoverRequest{Holder: holder}.Request()))
+			annotate(o, record.AnnotationRequest, handovers.Format(handovers.Request{Holder: holder}))
 		})
 	case empties:
 		a.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })

@@ -22,6 +22,7 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/extension"
+	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -505,7 +506,7 @@ func (h *hearts) choked(s step) {
 		remove("renewTime", "leaseDurationSeconds")
 	case 5:
 		h.change(path, func(o apitest.Object) {
-			annotate(o, record.AnnotationRequest, string(locks.HandoverRequest{Holder: p.name}.Request()))
+			annotate(o, record.AnnotationRequest, handovers.Format(handovers.Request{Holder: p.name}))
 		})
 	case 6:
 		h.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, fmt.Sprint("z", p.seat)) })

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -62,7 +63,7 @@ func (m *oneLock) harm(s step) {
 	case bare:
 		m.change(func(r *locks.Record) { r.LeaseDuration, r.RenewTime, r.AcquireTime = 0, time.Time{}, time.Time{} })
 	case ask:
-		m.change(func(r *locks.Record) { r.Details.Request = locks.HandoverRequest{Holder: r.Holder}.Request() })
+		m.change(func(r *locks.Record) { r.Details.Request = handovers.Format(handovers.Request{Holder: r.Holder}) })
 	case empties:
 		m.change(func(r *locks.Record) { r.Evacuated = zoneOf(s) })
 	case compact:

@@ -1,12 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package election
+package handovers_test
 
 import (
 	"testing"
 
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/internal/handovers"
 )
 
 // FuzzHandoverRequest reads any text. A request names its holder, and it reads the same
@@ -19,15 +19,15 @@ func FuzzHandoverRequest(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		q, err := locks.Request(text).Parse()
-		if (err == nil) != (q.Holder != "") {
-			t.Fatalf("%q is read as %+v, %v", text, q, err)
+		r, err := handovers.Parse(text)
+		if (err == nil) != (r.Holder != "") {
+			t.Fatalf("%q is read as %+v, %v", text, r, err)
 		}
 		if err != nil {
 			return
 		}
-		if again, err := q.Request().Parse(); err != nil || again != q {
-			t.Fatalf("read %+v\nthen %+v, %v", q, again, err)
+		if again, err := handovers.Parse(handovers.Format(r)); err != nil || again != r {
+			t.Fatalf("read %+v\nthen %+v, %v", r, again, err)
 		}
 	})
 }
