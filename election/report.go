@@ -135,7 +135,7 @@ func (p *reporter) problem() error {
 // wording is an error's text without the local address of a connection, which
 // another connection does not share, and without how long a request that was given up took.
 func wording(err error) string {
-	if locks.Unsettled(err) != nil {
+	if unsettled(err) != nil {
 		return "not back" // how long it has taken says nothing new
 	}
 	var network *net.OpError

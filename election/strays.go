@@ -4,11 +4,11 @@
 package election
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // strays are the requests that the lock gave up and that go on, because a part of it does not obey
@@ -21,9 +21,19 @@ type stray struct {
 	over <-chan struct{} // closed when it has come back
 }
 
+// unsettled returns the channel that is closed when a request has come back that the lock gave up, as
+// locks.Lock says. It is nil if err is not of such a request.
+func unsettled(err error) <-chan struct{} {
+	var given interface{ Unsettled() <-chan struct{} }
+	if errors.As(err, &given) {
+		return given.Unsettled()
+	}
+	return nil
+}
+
 // note notes whether the answer is that of a stray.
 func (s *strays) note(a *answer) bool {
-	over := locks.Unsettled(a.err)
+	over := unsettled(a.err)
 	if over != nil {
 		s.forget()
 		*s = append(*s, stray{a.op, a.sent.awake, over})

@@ -23,16 +23,3 @@ var (
 	// ErrNoAPI: the server does not serve this kind of object.
 	ErrNoAPI = errors.New("API not served")
 )
-
-// Unsettled returns a channel if err says that a request was given up when its context had
-// ended, and goes on in code that does not obey that, such as a credential plugin. A write may
-// still land until the channel is closed. Otherwise Unsettled returns nil.
-//
-// An error says so by a method Unsettled that returns the channel.
-func Unsettled(err error) <-chan struct{} {
-	var given interface{ Unsettled() <-chan struct{} }
-	if errors.As(err, &given) {
-		return given.Unsettled()
-	}
-	return nil
-}

@@ -108,7 +108,7 @@ func (o *obeying) giveUp(t *trip) {
 // foreign is what may hold a request up.
 const foreign = "a credential plugin, WrapTransport or Dial that does not obey its context?"
 
-// unsettledError is that of a request that was given up and goes on. See [locks.Unsettled].
+// unsettledError is that of a request that was given up and goes on. See locks.Lock.
 type unsettledError struct {
 	cause error // the end of its context
 	after time.Duration

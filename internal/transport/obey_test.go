@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/zonelect/zonelect/locks"
 )
 
 // hangs is a round tripper that does not obey contexts: it returns when let is closed.
@@ -48,6 +46,16 @@ func roundTrip(t *testing.T, rt http.RoundTripper, limit time.Duration) (took ti
 	return time.Since(began), err
 }
 
+// unsettled returns the channel that tells when a request that was given up has come back, and nil if
+// err is not of such a request.
+func unsettled(err error) <-chan struct{} {
+	var given interface{ Unsettled() <-chan struct{} } // as locks.Lock says
+	if errors.As(err, &given) {
+		return given.Unsettled()
+	}
+	return nil
+}
+
 func TestARequestIsGivenUpIfWhatIsBelowDoesNotObeyItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &hangs{let: make(chan struct{})}
@@ -60,7 +68,7 @@ func TestARequestIsGivenUpIfWhatIsBelowDoesNotObeyItsContext(t *testing.T) {
 		if !errors.As(err, &timeout) || !timeout.Timeout() || !strings.Contains(err.Error(), "has not come back for 21s: a credential plugin") {
 			t.Errorf("the error is %v", err)
 		}
-		over := locks.Unsettled(err)
+		over := unsettled(err)
 		if over == nil {
 			close(below.let)
 			t.Fatal("the error does not say that the request goes on")
@@ -110,7 +118,7 @@ func TestFewRequestsHangAtATime(t *testing.T) {
 			_, _ = roundTrip(t, rt, time.Second)
 		}
 		took, err := roundTrip(t, rt, time.Second)
-		if took != time.Second || locks.Unsettled(err) != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "credential plugin") {
+		if took != time.Second || unsettled(err) != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "credential plugin") {
 			t.Errorf("after %v: %v", took, err)
 		}
 		if n := below.asked.Load(); n != mostStrays {
@@ -135,7 +143,7 @@ func TestAWrapperThatHangsHoldsNoRequestUp(t *testing.T) {
 	})
 	tr := mustNew(t, cfg, Options{AttemptTimeout: 4 * time.Millisecond})
 	err := roundTripTo(t, tr, cfg)
-	over := locks.Unsettled(err)
+	over := unsettled(err)
 	if over == nil {
 		t.Fatalf("the error is %v", err)
 	}

@@ -111,7 +111,7 @@ func authentication(cfg *rest.Config, open *conns) (*transport.Config, error) {
 
 // RoundTrip sends one request, as http.RoundTripper says. It returns soon after the request's
 // context has ended. If a credential plugin or a WrapTransport does not, the request goes on, and
-// the error says so, see [locks.Unsettled].
+// the error says so, see locks.Lock.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.wrapped.RoundTrip(req)
 }
