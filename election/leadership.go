@@ -186,7 +186,7 @@ func (l *leadership) handle(e event) {
 func (l *leadership) inspect() {
 	if why := l.observer.Lost(); why != "" {
 		holder, _ := l.observer.Holder()
-		l.lose(&LostError{Reason: why, Holder: holder, silence: holder == ""})
+		l.lose(&lostError{reason: why, holder: holder, silence: holder == ""})
 		return
 	}
 	if !l.observer.Newest().Version.Exists() {

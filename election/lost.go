@@ -72,13 +72,13 @@ func (l *leadership) lose(cause error) {
 }
 
 func (r *run) trustRanOut() error {
-	return &LostError{Reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true}
+	return &lostError{reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true}
 }
 
 // inSilence reports whether the term was lost but perhaps not the lock, because no news
 // came for too long or somebody emptied the record.
 func (l *leadership) inSilence() bool {
-	var lost *LostError
+	var lost *lostError
 	return errors.As(l.cause, &lost) && lost.silence
 }
 

@@ -773,8 +773,7 @@ func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 		s.write(func(r *locks.Record) { r.Holder = "thief" })
 		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
-		var lost *election.LostError
-		if !errors.As(cause, &lost) || lost.Holder != "thief" || lost.Reason != "somebody else took it" {
+		if !errors.Is(cause, election.ErrLost) || cause.Error() != "leadership lost: somebody else took it: the lock is held by thief" {
 			t.Errorf("cause is %v", cause)
 		}
 		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })

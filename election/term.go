@@ -42,25 +42,23 @@ const unfinishedAdvice = "this process does not campaign again: end it, or set C
 // errGoexit is the result of work that did not return.
 var errGoexit = fmt.Errorf("%w: it ended its goroutine by runtime.Goexit, as testing.T.FailNow does: return from it instead", ErrUnfinished)
 
-// LostError says why a term was lost. It wraps [ErrLost].
-type LostError struct {
-	// Holder is the identity that has the lock now, as far as is known. It is empty if
+// lostError says why a term was lost.
+type lostError struct {
+	// holder is the identity that has the lock now, as far as is known. It is empty if
 	// nobody has it, and if trust ran out.
-	Holder string
-	Reason string // in words
-
-	silence bool // the lock may still be this candidate's
+	holder  string
+	reason  string // in words
+	silence bool   // the lock may still be this candidate's
 }
 
-func (e *LostError) Error() string {
-	if e.Holder == "" {
-		return fmt.Sprintf("%v: %s", ErrLost, e.Reason)
+func (e *lostError) Error() string {
+	if e.holder == "" {
+		return fmt.Sprintf("%v: %s", ErrLost, e.reason)
 	}
-	return fmt.Sprintf("%v: %s: the lock is held by %s", ErrLost, e.Reason, e.Holder)
+	return fmt.Sprintf("%v: %s: the lock is held by %s", ErrLost, e.reason, e.holder)
 }
 
-// Unwrap returns ErrLost.
-func (e *LostError) Unwrap() error { return ErrLost }
+func (e *lostError) Unwrap() error { return ErrLost }
 
 // Term is one candidate's time as the leader, from an acknowledged acquisition on. It
 // is a value: you can copy it, keep it beyond its end and use it from any goroutine.

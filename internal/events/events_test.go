@@ -63,7 +63,7 @@ func TestTheHealthOfALeaderIsAnEventAndThatOfAFollowerIsNone(t *testing.T) {
 // TestOnlyALostTermIsAWarning: a release, a handover and a restart are not.
 func TestOnlyALostTermIsAWarning(t *testing.T) {
 	for want, causes := range map[string][]error{
-		"Warning": {election.ErrLost, &election.LostError{Reason: "no renewal for 10s"}, fmt.Errorf("%w: %w", election.ErrLost, errors.New("the shield is gone"))},
+		"Warning": {election.ErrLost, fmt.Errorf("%w: %w", election.ErrLost, errors.New("the shield is gone"))},
 		"Normal":  {election.ErrStopped, election.ErrResigned, election.ErrHandedOver, election.ErrReturned, election.ErrWithdrawn},
 	} {
 		for _, cause := range causes {

@@ -520,10 +520,9 @@ func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 		s.put(theirs("L", 1))
 		s.leads(a.Seat, 0, 1)
 		s.phase(record.PhaseDual)
-		var lost *election.LostError
 		select {
 		case err := <-a.Ended:
-			if !errors.As(err, &lost) || !strings.Contains(lost.Holder, "legacy: L") {
+			if !errors.Is(err, election.ErrLost) || !strings.Contains(err.Error(), "legacy: L") {
 				t.Errorf("the term ended with %v", err)
 			}
 		default:
