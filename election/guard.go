@@ -9,41 +9,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-
-	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrUntrusted says that a guard refused a write, or cut it off, because the term that
-// it belongs to is no longer trusted.
+// it belongs to is no longer trusted. The error that wraps it says which of the two: a
+// write that was cut off may have been done.
 var ErrUntrusted = errors.New("the term is not trusted any more")
 
-// UntrustedError says which write a guard refused or cut off. It wraps [ErrUntrusted].
-type UntrustedError struct {
-	Lock  locks.Description
-	Token uint64 // of the term; zero if there never was one
-	// Sent reports that the write was on its way when trust ended, so that it may have
-	// been done. If it is false, the write has not left the process.
-	Sent bool
-}
-
-func (e *UntrustedError) Error() string {
-	switch {
-	case e.Token == 0:
-		return fmt.Sprintf("not sent: %v: this process does not lead", ErrUntrusted)
-	case e.Sent:
-		return fmt.Sprintf("cut off, and may have been done: %v: token %d on %v", ErrUntrusted, e.Token, e.Lock)
-	}
-	return fmt.Sprintf("not sent: %v: token %d on %v", ErrUntrusted, e.Token, e.Lock)
-}
-
-// Unwrap returns ErrUntrusted.
-func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
-
 // Guard returns a transport that sends requests by next, but writes only while this
-// term is trusted. Once it is not, the guard refuses each write with an
-// [*UntrustedError], and cuts off those that are on their way. Requests that only read
-// pass, see [OnlyReads]. The check reads the boot-time clock, so it refuses at once when
-// a stopped process or a suspended machine runs again.
+// term is trusted. Once it is not, the guard refuses each write with an error that wraps
+// [ErrUntrusted], and cuts off those that are on their way. Requests that only read pass,
+// see [OnlyReads]. The check reads the boot-time clock, so it refuses at once when a
+// stopped process or a suspended machine runs again.
 //
 // A deposed leader can then write only between the check and the wire. The guard cannot
 // close that window: the process may be stopped right there, and a request that is cut
@@ -126,8 +103,15 @@ func (g *guard) refuse(ctx context.Context, term Term, sent bool) error {
 	return term.untrusted(sent)
 }
 
+// untrusted says that a write of the term was refused or, if it was sent, cut off.
 func (t Term) untrusted(sent bool) error {
-	return &UntrustedError{Lock: t.Lock, Token: t.Token, Sent: sent}
+	switch {
+	case t.Token == 0:
+		return fmt.Errorf("not sent: %w: this process does not lead", ErrUntrusted)
+	case sent:
+		return fmt.Errorf("cut off, and may have been done: %w: token %d on %v", ErrUntrusted, t.Token, t.Lock)
+	}
+	return fmt.Errorf("not sent: %w: token %d on %v", ErrUntrusted, t.Token, t.Lock)
 }
 
 // guardedBody is the body of an answer to a write. It ends with the term, too.

@@ -18,7 +18,7 @@ import (
 )
 
 // GuardConfig returns a copy of cfg for the clients of a leader's work. Their writes are
-// refused with an election.UntrustedError once the term is no longer trusted, as Term.Guard
+// refused with election.ErrUntrusted once the term is no longer trusted, as Term.Guard
 // says; their reads are not. current is Elector.Term, or returns one term.
 //
 // Writes have HTTP/1.1 connections of their own. Trust is checked again there before each
