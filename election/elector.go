@@ -14,9 +14,6 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// ErrRunning says that Run was called before an earlier call returned.
-var ErrRunning = errors.New("the elector is running already")
-
 // ErrNotLeading says that there is no term to end.
 var ErrNotLeading = errors.New("not leading")
 
@@ -90,12 +87,12 @@ func New(config Config) (*Elector, error) {
 //     as testing.T.FailNow does, that counts as ErrUnfinished, because nobody knows
 //     what lead would have waited for.
 //   - the error of the lock's guardian, if it returns early.
-//   - [ErrRunning] if an earlier call has not returned yet.
+//   - an error if an earlier call has not returned yet.
 //
 // A panic in lead ends the process.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) error) error {
 	if !e.running.CompareAndSwap(false, true) {
-		return ErrRunning
+		return errors.New("the elector is running already")
 	}
 	defer e.running.Store(false)
 	if lead == nil {

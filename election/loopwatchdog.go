@@ -4,14 +4,10 @@
 package election
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 )
-
-// ErrWedged is wrapped by the errors of [Elector.Alive].
-var ErrWedged = errors.New("the elector is wedged")
 
 // secondLook is how long after a first look that finds the elector stuck another look must
 // find it stuck again. The first look may come right after the whole process was stopped.
@@ -73,17 +69,17 @@ func (p *loopWatchdog) late(margin time.Duration) error {
 	defer p.mu.Unlock()
 	now := time.Now()
 	if late, is := p.loop.late(now, margin); is {
-		return fmt.Errorf("%w: it has not moved for %v: something that it was given does not return", ErrWedged, late.Round(time.Second))
+		return fmt.Errorf("the elector is wedged: it has not moved for %v: something that it was given does not return", late.Round(time.Second))
 	}
 	if late, is := p.request.late(now, margin); is {
-		return fmt.Errorf("%w: the lock does not return from a request (%s) that was to be over %v ago", ErrWedged, p.what, late.Round(time.Second))
+		return fmt.Errorf("the elector is wedged: the lock does not return from a request (%s) that was to be over %v ago", p.what, late.Round(time.Second))
 	}
 	return nil
 }
 
-// Alive is for liveness probes. It returns an error that wraps [ErrWedged] if the
-// elector is stuck because a function that it was given does not return. Only a new
-// process helps then. Otherwise it returns nil.
+// Alive is for liveness probes. It returns an error if the elector is stuck because a
+// function that it was given does not return. Only a new process helps then. Otherwise it
+// returns nil.
 //
 // Alive returns nil if the API is down, if others lead, if the candidate is unhealthy or
 // waits for permission, because restarting all replicas would only make that worse. It

@@ -5,7 +5,6 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -23,11 +22,9 @@ func dies(t *testing.T, e *election.Elector) time.Duration {
 	start := time.Now()
 	for time.Since(start) < time.Hour {
 		time.Sleep(probe)
-		if err := e.Alive(); errors.Is(err, election.ErrWedged) {
+		if err := e.Alive(); err != nil {
 			t.Log(err)
 			return time.Since(start)
-		} else if err != nil {
-			t.Fatalf("the probe says %v", err)
 		}
 	}
 	t.Fatal("no probe failed within an hour")

@@ -455,7 +455,7 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 			time.Sleep(timing.DefaultRenewDeadline)
 			_, _ = probed(e)
 		}
-		if code, text := probed(e); code != http.StatusServiceUnavailable || !strings.Contains(text, election.ErrWedged.Error()) {
+		if code, text := probed(e); code != http.StatusServiceUnavailable || !strings.Contains(text, "the elector is wedged") {
 			t.Errorf("wedged: %d %q", code, text)
 		}
 		close(let)
