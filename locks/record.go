@@ -76,11 +76,11 @@ type Record struct {
 	// Evacuated lists the zones that leadership should leave, separated by commas, each with
 	// its end if it has one: "za,zb=2026-11-21T12:00:00Z". People may write it. It belongs to
 	// the lock and not to its holder: an elector writes back what it read. If it is empty,
-	// Write keeps the stored value.
+	// Write may keep the stored value.
 	Evacuated string
 	// History has the last terms, as docs/design.md says: a JSON array of at most 4096 bytes.
 	// It too belongs to the lock: each acquisition adds to it, and other writes write back
-	// what was read. If it is empty, Write keeps the stored value. A Lock may have no room
+	// what was read. If it is empty, Write may keep the stored value. A Lock may have no room
 	// for it.
 	History string
 }
