@@ -218,7 +218,7 @@ func (o *observer) newLegacyPods(r *Report) error {
 	c := o.config
 	var self ownerref.Owner
 	if running := r.running(); len(running) > 0 {
-		self = ownerref.Owner{Kind: ownerref.Pod, Name: running[0].Pod, UID: types.UID(running[0].UID)}
+		self = ownerref.Owner{Name: running[0].Pod, UID: types.UID(running[0].UID)}
 	} else if c.Selector == "" {
 		if self = r.ConfigMap.shield.Owner; self == (ownerref.Owner{}) {
 			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods", legacypods.ErrSelector)

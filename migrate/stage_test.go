@@ -212,7 +212,7 @@ func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *sea
 			Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
 			Candidate: candidate,
-			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 			Version:   "v2",
 		},
 		PodSelector: "app=op",

@@ -130,7 +130,7 @@ func (e *Environment) multilock(c *Clients, name string) multilock.Config {
 	pod := e.Pod()
 	return multilock.Config{
 		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
-		Pod:     ownerref.Owner{Kind: ownerref.Pod, Name: pod.Name, UID: pod.UID},
+		Pod:     ownerref.Owner{Name: pod.Name, UID: pod.UID},
 		Version: e.Version, TakeoverDelay: e.TakeoverDelay, Timing: e.Timing,
 	}
 }

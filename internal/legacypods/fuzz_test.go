@@ -33,7 +33,7 @@ func FuzzJudge(f *testing.F) {
 			HeartKnown: bit(0), Beats: bit(1), OthersBeat: bit(2), NodeKnown: bit(3), Exists: bit(4), Ready: bit(5), OutOfService: bit(6),
 			SilentFor: time.Duration(silent), FinishedFor: time.Duration(finishedFor), Grace: time.Duration(grace),
 		}
-		v := Judge(ownerref.Owner{Kind: ownerref.Pod, UID: types.UID(uid)}, &pod, s)
+		v := Judge(ownerref.Owner{UID: types.UID(uid)}, &pod, s)
 		byTime := s.Grace > 0 && pod.Spec.NodeName != "" && (s.NodeKnown && s.OutOfService || s.HeartKnown && s.OthersBeat && s.SilentFor >= s.Grace)
 		switch {
 		case v.MayLead && v.Presumed, v.Presumed && !byTime:

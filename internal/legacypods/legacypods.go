@@ -161,7 +161,7 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: ownerref.Owner{Kind: ownerref.Pod, Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Running: pod.Status.Phase == corev1.PodRunning, Heard: observation.HeartKnown && observation.Beats}
+		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Running: pod.Status.Phase == corev1.PodRunning, Heard: observation.HeartKnown && observation.Beats}
 		p.Kin = revisionOf(pod) != "" && revisionOf(pod) == revisionOf(self) && !isOf(owners, pod)
 		switch p.Verdict = Judge(p.Pod, pod, observation); {
 		case p.Verdict.MayLead:

@@ -204,5 +204,5 @@ func controlledBy(apiVersion, kind, name string) []metav1.OwnerReference {
 }
 
 func podOf(name string) ownerref.Owner {
-	return ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)}
+	return ownerref.Owner{Name: name, UID: types.UID("uid-" + name)}
 }

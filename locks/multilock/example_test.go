@@ -86,7 +86,7 @@ func ExampleNewShield() {
 			Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
 			Core:      clients.CoreV1().RESTClient(),
 			Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Pod: locks.Pod{Name: self.Name, UID: string(self.UID)}},
-			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
+			Pod:       ownerref.Owner{Name: self.Name, UID: self.UID},
 			Timing:    election.Timing{}.WithDefaults(),
 		},
 		PodSelector: "app=my-operator",

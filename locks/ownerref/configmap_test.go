@@ -255,11 +255,10 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 	}{
 		"put up armed":          {putUp(arm), "cannot be armed"},
 		"put up for nobody":     {putUp(ShieldState{}), "for ever"},
-		"a pod for a presence":  {putUp(ShieldState{}.With(podOf("p"))), "no presence"},
-		"a presence unmade":     {putUp(ShieldState{}.With(Owner{Kind: Lease, Name: "lock.a"})), "no presence"},
-		"a nameless presence":   {putUp(ShieldState{}.With(Owner{Kind: Lease, UID: "u"})), "no presence"},
+		"a presence unmade":     {putUp(ShieldState{}.With(Owner{Name: "lock.a"})), "no presence"},
+		"a nameless presence":   {putUp(ShieldState{}.With(Owner{UID: "u"})), "no presence"},
 		"too much to remember":  {putUp(many), "at most 100"},
-		"what cannot be listed": {putUp(one.Remember(Owner{Pod, "a,b", "u"})), "cannot be remembered"},
+		"what cannot be listed": {putUp(one.Remember(Owner{"a,b", "u"})), "cannot be remembered"},
 
 		"change nothing":                 {changed(record(nil), one), "it is absent"},
 		"change a record made up":        {changed(Record{Kind: Shield}, one), "was not read from"},

@@ -96,13 +96,13 @@ const mostWhy = 20 << 10
 func TestWhoeverWritesManyOwnersIsNotToldInFull(t *testing.T) {
 	cm := &corev1.ConfigMap{}
 	for i := range 10000 {
-		cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: Pod, Name: strings.Repeat("x", 1000), UID: types.UID(rune(i))})
+		cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: strings.Repeat("x", 1000), UID: types.UID(rune(i))})
 	}
 	if r := Recognize(cm); r.Kind != Foreign || len(r.Why) > mostWhy || !strings.Contains(r.Why, "and 9995 more") {
 		t.Errorf("it is %s: %d bytes", r.Kind, len(r.Why))
 	}
 	for i := range cm.OwnerReferences {
-		cm.OwnerReferences[i].APIVersion, cm.OwnerReferences[i].Kind = "coordination.k8s.io/v1", Lease
+		cm.OwnerReferences[i].APIVersion, cm.OwnerReferences[i].Kind = "coordination.k8s.io/v1", "Lease"
 	}
 	cm.Annotations = map[string]string{annotationArmed: unarmed}
 	if r := Recognize(cm); r.Kind != Shield || r.Shield.Armed {

@@ -14,22 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/record"
-)
-
-// The kinds of an [Owner].
-const (
-	Pod   = "Pod"
-	Lease = "Lease"
 )
 
 // Owner is an object that owns the ConfigMap: a legacy leader's pod, or a candidate's
 // presence, which is a Lease. Two owners are the same if their UIDs are; names are for
 // people and for finding the objects.
 type Owner struct {
-	Kind string // Pod or Lease
-	Name string
-	UID  types.UID
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
 }
 
 // String returns "name/uid".
@@ -154,16 +148,16 @@ func foreign(cm *corev1.ConfigMap) string {
 }
 
 func isPod(ref metav1.OwnerReference) bool {
-	return ref.Kind == Pod && ref.APIVersion == corev1.SchemeGroupVersion.String() && ref.UID != ""
+	return ref.Kind == apierror.Pods.Kind && ref.APIVersion == corev1.SchemeGroupVersion.String() && ref.UID != ""
 }
 
 func isNoPresence(ref metav1.OwnerReference) bool {
 	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	return ref.Kind != Lease || group != coordinationv1.GroupName || ref.UID == ""
+	return ref.Kind != apierror.Leases.Kind || group != coordinationv1.GroupName || ref.UID == ""
 }
 
 func ownerOf(ref metav1.OwnerReference) Owner {
-	return Owner{Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
+	return Owner{Name: ref.Name, UID: ref.UID}
 }
 
 // mostListed is how many owners an error names at most, because anybody can write more.

@@ -26,9 +26,9 @@ func leaseRef(name, uid string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: name, UID: types.UID(uid)}
 }
 
-func presenceOf(name string) Owner { return Owner{Lease, "lock." + name, types.UID("lease-" + name)} }
+func presenceOf(name string) Owner { return Owner{"lock." + name, types.UID("lease-" + name)} }
 
-func podOf(name string) Owner { return Owner{Pod, name, types.UID("uid-" + name)} }
+func podOf(name string) Owner { return Owner{name, types.UID("uid-" + name)} }
 
 // configMap returns a ConfigMap with the UID "u" at version 7.
 func configMap(annotations map[string]string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
@@ -66,9 +66,9 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 	}{
 		"nothing": {nil, Record{Kind: Absent}},
 
-		"leader-for-life":             {configMap(nil, pod), Record{Kind: Legacy, Owner: Owner{Pod, "p", "pu"}}},
-		"with labels of others":       {configMap(notes{"team": "a"}, pod), Record{Kind: Legacy, Owner: Owner{Pod, "p", "pu"}}},
-		"with marks of a shield":      {configMap(dual, pod), Record{Kind: Legacy, Owner: Owner{Pod, "p", "pu"}}},
+		"leader-for-life":             {configMap(nil, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
+		"with labels of others":       {configMap(notes{"team": "a"}, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
+		"with marks of a shield":      {configMap(dual, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
 		"with data":                   {holding(other, configMap(nil, pod)), Record{Kind: Foreign, Why: "holds data"}},
 		"with data and marks":         {holding(other, configMap(dual, pod)), Record{Kind: Foreign, Why: "holds data"}},
 		"with a record of client-go":  {configMap(notes{recordKey: `{"holderIdentity":"x"}`}, pod), Record{Kind: Foreign, Why: "set the legacy kind to configmap"}},
@@ -104,7 +104,7 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"sealed, made anew":   {configMap(notes{record.AnnotationPhase: "sealed", annotationArmed: "false"}), Record{Kind: Sealed, Shield: ShieldState{Stage: record.Stage{Phase: record.PhaseSealed}}}},
 		"clean":               {configMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Shield: ShieldState{Stage: record.Stage{Phase: record.PhaseClean}}}},
 		"sealed, with owners": {configMap(sealed, a), Record{Kind: Shield, Shield: ShieldState{Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}}},
-		"sealed, with a pod":  {configMap(sealed, pod), Record{Kind: Legacy, Owner: Owner{Pod, "p", "pu"}}},
+		"sealed, with a pod":  {configMap(sealed, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Recognize(tc.cm)
@@ -130,7 +130,7 @@ func TestAShieldsStateIsAValue(t *testing.T) {
 	if s.Has(a) || one.Has(b) || !two.Has(a) || !two.Has(b) || two.Has(presenceOf("c")) || other.Has(b) {
 		t.Errorf("got %v, %v, %v, %v", s, one, two, other)
 	}
-	if again := two.With(Owner{Lease, "renamed", a.UID}); len(again.Presences) != 2 {
+	if again := two.With(Owner{"renamed", a.UID}); len(again.Presences) != 2 {
 		t.Errorf("twice the same presence: %v", again)
 	}
 	less := two.Without(a)
@@ -161,11 +161,11 @@ func TestOnlySoManyAreRemembered(t *testing.T) {
 
 // TestTwoOfOneNameAreTwo, because a StatefulSet's pod has its predecessor's name.
 func TestTwoOfOneNameAreTwo(t *testing.T) {
-	s := ShieldState{}.With(Owner{Lease, "lock.a", "1"})
-	if s.Has(Owner{Lease, "lock.a", "2"}) || !s.Has(Owner{Lease, "other", "1"}) {
+	s := ShieldState{}.With(Owner{"lock.a", "1"})
+	if s.Has(Owner{"lock.a", "2"}) || !s.Has(Owner{"other", "1"}) {
 		t.Error("presences are told by their names")
 	}
-	if s = s.Without(Owner{Lease, "lock.a", "2"}); len(s.Presences) != 1 {
+	if s = s.Without(Owner{"lock.a", "2"}); len(s.Presences) != 1 {
 		t.Error("another presence of that name was taken out")
 	}
 }

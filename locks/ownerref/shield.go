@@ -13,8 +13,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -128,19 +128,13 @@ func readShield(cm *corev1.ConfigMap) ShieldState {
 	return s
 }
 
-// listed is a pod in an annotation.
-type listed struct {
-	Name string    `json:"name"`
-	UID  types.UID `json:"uid"`
-}
-
 func readPods(list string) (all []Owner) {
 	var pods []json.RawMessage
 	_ = json.Unmarshal([]byte(list), &pods) // garbage lists nothing
 	for _, raw := range pods {
-		var pod listed
+		var pod Owner
 		if json.Unmarshal(raw, &pod) == nil && pod.Name != "" && pod.UID != "" {
-			all = append(all, Owner{Kind: Pod, Name: pod.Name, UID: pod.UID})
+			all = append(all, pod)
 		}
 	}
 	return latest(all)
@@ -148,11 +142,7 @@ func readPods(list string) (all []Owner) {
 
 func writePods(annotations map[string]string, key string, pods []Owner) {
 	delete(annotations, key)
-	var list []listed
-	for _, pod := range pods {
-		list = append(list, listed{pod.Name, pod.UID})
-	}
-	if text, err := json.Marshal(list); err == nil && len(list) > 0 {
+	if text, err := json.Marshal(pods); err == nil && len(pods) > 0 {
 		annotations[key] = string(text)
 	}
 }
@@ -182,7 +172,7 @@ func (s ShieldState) references(old []metav1.OwnerReference) []metav1.OwnerRefer
 			continue
 		}
 		refs = append(refs, metav1.OwnerReference{
-			APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: Lease, Name: p.Name, UID: p.UID,
+			APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: apierror.Leases.Kind, Name: p.Name, UID: p.UID,
 		})
 	}
 	return refs
@@ -195,13 +185,13 @@ func (s ShieldState) check() error {
 		errs = append(errs, fmt.Errorf("in phase %q a shield without presences would keep legacy pods out for ever: remove it instead", s.Stage.Phase))
 	}
 	for _, p := range s.Presences {
-		if p.Kind != Lease || p.Name == "" || p.UID == "" {
-			errs = append(errs, fmt.Errorf("%s %s is no presence: it must be a Lease with a name and a UID", p.Kind, p))
+		if p.Name == "" || p.UID == "" {
+			errs = append(errs, fmt.Errorf("%s is no presence: it must be a Lease with a name and a UID", p))
 		}
 	}
 	for _, pod := range slices.Concat(s.Seen, s.Presumed) {
 		if pod.Name == "" || pod.UID == "" || strings.ContainsAny(pod.String(), ",") || strings.Contains(pod.Name, "/") {
-			errs = append(errs, fmt.Errorf("%s %s cannot be remembered: it needs the name and the UID of a pod", pod.Kind, pod))
+			errs = append(errs, fmt.Errorf("pod %s cannot be remembered: it needs a name and a UID", pod))
 		}
 	}
 	if most := max(len(s.Seen), len(s.Presumed)); most > maxSeen {

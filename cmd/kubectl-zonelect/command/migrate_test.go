@@ -51,7 +51,7 @@ func (w *world) joins(name, zone string) {
 			Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
 			Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
 			Candidate: candidate,
-			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 			Version:   "v1.2.0",
 		},
 		PodSelector: "app=op",

@@ -32,7 +32,7 @@ func keeperOn(t *testing.T, h http.Handler) *keeper {
 			Lease:     lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      apitest.Wire(t, h, corev1.SchemeGroupVersion),
 			Candidate: locks.Candidate{Identity: "a"},
-			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
+			Pod:       ownerref.Owner{Name: "a", UID: "a"},
 		},
 		Apps:        apitest.Wire(t, h, appsv1.SchemeGroupVersion),
 		PodSelector: "app=op",

@@ -85,7 +85,6 @@ func New(c Config) (*Lock, error) {
 	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
 	c.Mode = cmp.Or(c.Mode, candidate.Auto)
 	c.Timing = c.Timing.WithDefaults()
-	c.Pod.Kind = ownerref.Pod
 	s := &Lock{config: c, tenures: make(chan *tenure), doubted: make(chan struct{}, 1)}
 	var errs [3]error
 	s.lease, s.phase, errs[0] = c.NewLease(record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})

@@ -20,9 +20,9 @@ import (
 
 var (
 	start  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	me     = ownerref.Owner{Kind: ownerref.Lease, Name: "lock.me", UID: "me"}
-	other  = ownerref.Owner{Kind: ownerref.Lease, Name: "lock.other", UID: "other"}
-	legacy = ownerref.Owner{Kind: ownerref.Pod, Name: "old", UID: "old"}
+	me     = ownerref.Owner{Name: "lock.me", UID: "me"}
+	other  = ownerref.Owner{Name: "lock.other", UID: "other"}
+	legacy = ownerref.Owner{Name: "old", UID: "old"}
 )
 
 func absent(number uint64) ownerref.Record {
@@ -121,7 +121,7 @@ func TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners(t *testing.T) {
 
 // presenceOf returns the presence of a candidate, which its UID puts in order.
 func presenceOf(uid string) ownerref.Owner {
-	return ownerref.Owner{Kind: ownerref.Lease, Name: "presence-" + uid, UID: types.UID(uid)}
+	return ownerref.Owner{Name: "presence-" + uid, UID: types.UID(uid)}
 }
 
 // TestM2AMemberJoinsWhenItsTurnComes, whatever happens to those before it: a presence
@@ -340,7 +340,7 @@ func TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat(t *testing.T) {
 // TestM7AShieldMadeAnewIsWaitedForAgain, and so is a recreated presence: another may have
 // added it before this process saw it missing.
 func TestM7AShieldMadeAnewIsWaitedForAgain(t *testing.T) {
-	again := ownerref.Owner{Kind: ownerref.Lease, Name: me.Name, UID: "made-anew"}
+	again := ownerref.Owner{Name: me.Name, UID: "made-anew"}
 	anew := shield(3, true, other, me)
 	anew.UID = "made anew"
 	for name, happens := range map[string]func(s *state, now time.Time){

@@ -22,7 +22,6 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // Config is the configuration of a [Lock].
@@ -116,7 +115,6 @@ func New(c Config) (*Lock, error) {
 	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
 	c.Mode = cmp.Or(c.Mode, candidate.Auto)
 	c.Timing = c.Timing.WithDefaults()
-	c.Pod.Kind = ownerref.Pod
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
 	var errs [2]error
 	t.lease, t.phase, errs[0] = c.NewLease(record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})

@@ -153,7 +153,7 @@ func (s *editedLock) enter(name string, change ...func(*entry)) *member {
 		must(s.t, err)
 		e.self.PodUID, e.self.Node = string(pod.UID), pod.Spec.NodeName
 	}
-	m.pod = ownerref.Owner{Kind: ownerref.Pod, Name: e.self.PodName, UID: types.UID(e.self.PodUID)}
+	m.pod = ownerref.Owner{Name: e.self.PodName, UID: types.UID(e.self.PodUID)}
 	if e.plain {
 		lock, _, err := e.environment().Plain(s.lock)
 		must(s.t, err)
@@ -284,7 +284,7 @@ func (s *editedLock) presenceOf(m *member) ownerref.Owner {
 	must(s.t, err)
 	for _, o := range presence.Among(list.Items, s.lock) {
 		if o.Pod.UID == m.pod.UID {
-			return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}
+			return ownerref.Owner{Name: o.Name, UID: o.UID}
 		}
 	}
 	return ownerref.Owner{}

@@ -129,7 +129,7 @@ func (y *yard) pods(count int) []ownerref.Owner {
 		all = nil
 		for _, pod := range list.Items {
 			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
-				all = append(all, ownerref.Owner{Kind: ownerref.Pod, Name: pod.Name, UID: pod.UID})
+				all = append(all, ownerref.Owner{Name: pod.Name, UID: pod.UID})
 			}
 		}
 		return len(all) == count && len(list.Items) == count
@@ -141,7 +141,7 @@ func (y *yard) pods(count int) []ownerref.Owner {
 func (y *yard) present(pod ownerref.Owner) (ownerref.Owner, error) {
 	o, err := presence.Ensure(y.ctx, y.user.CoordinationV1().RESTClient(), y.name,
 		presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}, Identity: pod.Name}, nil, func(context.Context) error { return nil })
-	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}, err
+	return ownerref.Owner{Name: o.Name, UID: o.UID}, err
 }
 
 func (y *yard) configMap(name string) *ownerref.ConfigMap {

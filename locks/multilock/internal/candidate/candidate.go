@@ -142,5 +142,5 @@ func ShieldKeepers(all []presence.Object) []ownerref.Owner {
 
 // OwnerOf returns a presence as the owner of a shield.
 func OwnerOf(o presence.Object) ownerref.Owner {
-	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}
+	return ownerref.Owner{Name: o.Name, UID: o.UID}
 }

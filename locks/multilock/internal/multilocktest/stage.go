@@ -156,7 +156,7 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 			Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
 			Candidate: who,
-			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 		},
 		Apps:        apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
 		PodSelector: "app=op",
@@ -192,7 +192,7 @@ func (s *Stage) Plain(name string, change ...func(*candidate.Config)) *Plain {
 		Lease:     lease.Config{Client: apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion),
 		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
-		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 	}
 	for _, f := range change {
 		f(&config)
