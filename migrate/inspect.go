@@ -128,20 +128,20 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 		return nil
 	}
 	is := ownerref.Recognize(cm)
-	shield, to := is.Shield, &r.ConfigMap
-	to.shield, to.Kind, to.Why, to.Armed = is, is.Kind, is.Why, shield.Armed
+	to := &r.ConfigMap
+	to.shield, to.Kind, to.Why, to.Armed = is, is.Kind, is.Why, is.Armed
 	to.Finalizers = is.Finalizers
-	to.Phase, to.Step = shield.Stage.Phase, shield.Stage.Step
+	to.Phase, to.Step = Phase(is.Phase), is.Step
 	if is.Kind == ownerref.Legacy {
 		to.Owner = is.Owner.String()
 	}
-	for _, p := range shield.Presences {
+	for _, p := range is.Presences {
 		to.Presences = append(to.Presences, p.Name)
 	}
 	for _, c := range r.Candidates {
 		c.Shields = slices.Contains(to.Presences, c.Presence)
 	}
-	for _, p := range shield.Presumed {
+	for _, p := range is.Presumed {
 		to.Presumed = append(to.Presumed, p.String())
 	}
 	return nil
@@ -198,7 +198,7 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 		}
 	}
 	is := r.ConfigMap.shield
-	count, err := o.legacyPods.Count(ctx, is.Owner, is.Shield.Seen)
+	count, err := o.legacyPods.Count(ctx, is.Owner, is.Seen)
 	if err != nil {
 		o.legacyPods = nil // the pod that it started from may be gone
 		r.Problems = append(r.Problems, err.Error())

@@ -216,7 +216,7 @@ func (g *Group) start(ctx context.Context) (end func(), err error) {
 // checkLegacy returns an error if a legacy lock of that name counts too (M12).
 func (g *Group) checkLegacy(ctx context.Context, name string) error {
 	e := g.environment
-	legacy, err := ownerref.New(ownerref.Config{Core: g.clients.Core, Namespace: e.Namespace, Name: name, Logger: e.Logger})
+	legacy, err := ownerref.New(ownerref.Config{Core: g.clients.Core, Namespace: e.Namespace, Name: name})
 	if err != nil {
 		return err
 	}

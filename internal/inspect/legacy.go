@@ -96,7 +96,7 @@ type legacyObject struct {
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) legacyObject {
 	r := ownerref.Recognize(cm)
-	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Shield.Armed, Lingering: r.Lingering(), led: r.Led()}, stage: r.Shield.Stage, owner: r.Owner, why: r.Why}
+	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), led: r.Led()}, stage: record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}, owner: r.Owner, why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}

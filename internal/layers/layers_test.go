@@ -43,11 +43,11 @@ var house = map[string]string{
 	"locks/annotation": "kubernetes logr internal/apierror internal/rawapi internal/record locks",
 	"locks/lease":      "kubernetes logr internal/apierror internal/rawapi internal/record locks",
 	"locks/memory":     "locks",
-	"locks/ownerref":   "kubernetes logr internal/apierror internal/rawapi internal/record",
+	"locks/ownerref":   "kubernetes internal/apierror internal/rawapi internal/record",
 
 	"locks/multilock":                    "locks/multilock/internal/candidate locks/multilock/shield locks/multilock/twin",
 	"locks/multilock/internal/candidate": "backoff kubernetes election/timing internal/patience internal/phase internal/presence internal/record locks locks/lease locks/ownerref",
-	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/patience internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/lease locks/multilock/internal/candidate locks/ownerref",
+	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/patience internal/phase internal/presence internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock/internal/candidate locks/ownerref",
 	"locks/multilock/twin":               "internal/phase internal/presence internal/record locks locks/annotation locks/lease locks/multilock/internal/candidate",
 
 	"migrate":  "kubernetes logr internal/apierror internal/inspect internal/legacypods internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
@@ -76,6 +76,7 @@ var house = map[string]string{
 	"internal/proof":         "backoff kubernetes logr internal/apierror internal/patience internal/rawapi locks",
 	"internal/rawapi":        "kubernetes internal/apierror internal/record",
 	"internal/record":        "kubernetes logr internal/history locks",
+	"internal/shieldmap":     "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"internal/sleep":         "",
 	"internal/timeline":      "internal/plain", // the plugin and the tests draw with it
 	"internal/transport":     "backoff kubernetes election/timing internal/live internal/sleep",

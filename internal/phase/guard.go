@@ -47,7 +47,7 @@ func newGuard(c guardConfig) *Guard { return &Guard{NewTracker(record.Legacy{}),
 // election's timing, with its defaults. A [Guard] is its Guardian, beside the keeper of the
 // candidate's presence.
 func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *presence.Keeper) (*lease.Lock, error) {
-	configMap, err := ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name, Logger: c.Logger})
+	configMap, err := ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name})
 	g := newGuard(guardConfig{configMap: configMap, timing: t, waiting: keeper.SetWaiting, log: c.Logger})
 	c.Annotate, c.Observe = g.Annotate, g.Observe
 	c.Capabilities.Guardian, c.Capabilities.Phases = keeper.Beside(g), g.Phases

@@ -53,6 +53,22 @@ const AnnotationReleasedLocks = "zonelect.dev/released-locks"
 // heartbeat, or "-" if the Lease no longer told, see package heartbeat.
 const AnnotationWithdrawn = "zonelect.dev/withdrawn-epoch"
 
+// The annotations of a shield, besides those of its stage. Each of them marks a ConfigMap as
+// zonelect's.
+const (
+	// AnnotationShieldArmed is the UID of the ConfigMap once it is armed, so that a copy that
+	// somebody restores is not armed.
+	AnnotationShieldArmed = "zonelect.dev/shield-armed"
+	// AnnotationLegacyPods lists the legacy pods that candidates have seen lead, as JSON: an
+	// array of objects with a name and a uid.
+	AnnotationLegacyPods = "zonelect.dev/legacy-pods"
+	// AnnotationPresumedGone lists those that count as gone without proof, in the same form.
+	AnnotationPresumedGone = "zonelect.dev/presumed-gone"
+)
+
+// MaxLegacyPods bounds each list of legacy pods on a shield. The oldest are dropped.
+const MaxLegacyPods = 100
+
 // LabelRole marks the Lease of a heartbeat, which no candidate may take for a lock.
 const (
 	LabelRole     = "zonelect.dev/role"

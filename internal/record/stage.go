@@ -51,6 +51,9 @@ type Stage struct {
 	Step uint64
 }
 
+// Seals reports whether a shield in that stage needs no owner.
+func (s Stage) Seals() bool { return s.Phase == PhaseSealed || s.Phase == PhaseClean }
+
 // ReadStage returns the stage in an object's annotations, or the zero Stage if there is none.
 // A phase or a step that makes no sense reads as none at all; a phase without a step has step
 // zero.

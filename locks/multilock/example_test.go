@@ -107,7 +107,7 @@ func ExampleNewShield() {
 			return err
 		}
 		r := ownerref.Recognize(cm)
-		fmt.Println("leading behind a", r.Kind, "that is armed:", r.Shield.Armed)
+		fmt.Println("leading behind a", r.Kind, "that is armed:", r.Armed)
 		return nil
 	})
 	fmt.Println(err)

@@ -1,14 +1,13 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownerref handles the lock of leader-for-life (operator-sdk and operator-lib): a
+// Package ownerref reads the lock of leader-for-life (operator-sdk and operator-lib): a
 // ConfigMap whose only ownerReference names the leader's pod. It tells such a lock from
-// everything else, and keeps the shield. The shield is the same ConfigMap, owned by the presence
-// objects of
-// candidates instead. Every version of leader-for-life only waits while it exists.
+// everything else, and from the shield. The shield is the same ConfigMap, owned by the presence
+// objects of candidates instead. Every version of leader-for-life only waits while it exists.
 //
-// The package decides nothing about leadership: a lock built from it and a Lease does. M1
-// to M12 are the rules of the shield, see docs/design.md.
+// The package writes nothing and decides nothing about leadership: the lock Shield of package
+// multilock does. M1 to M12 are the rules of the shield, see docs/design.md.
 //
 // # Permissions
 //

@@ -4,6 +4,7 @@
 package ownerref
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,9 +44,26 @@ const (
 
 // Record is the ConfigMap in the legacy lock's place, at one version.
 type Record struct {
-	Kind   Kind
-	Owner  Owner       // if Legacy: the pod that owns it
-	Shield ShieldState // if Shield or Sealed
+	Kind Kind
+	// Owner is the pod that owns a Legacy lock.
+	Owner Owner
+
+	// Presences own a Shield: the presence objects of candidates. One that is Sealed has none.
+	Presences []Owner
+	// Armed says that no legacy pod was left after this very shield was up. No candidate may
+	// lead under an unarmed one, Sealed or not.
+	Armed bool
+	// Phase is that of the migration, as the shield says it; empty if it says none. Step grows
+	// with each change of phase.
+	Phase string
+	Step  uint64
+	// Seen lists the legacy owners that candidates have seen, at most 100, the oldest first.
+	Seen []Owner
+	// Presumed lists the legacy pods that still existed when the shield was armed, because
+	// their nodes had been silent for the grace or were out of service (M11), at most 100. If
+	// the node of one is heard of again, the leader must stop.
+	Presumed []Owner
+
 	// UID is that of the ConfigMap; empty if it is Absent.
 	UID types.UID
 	// Number orders the versions of the ConfigMap, even across deletion and creation. If
@@ -66,7 +84,8 @@ type Record struct {
 	// Finalizers keep a ConfigMap in place that is Condemned; nil for all others.
 	Finalizers []string
 
-	object *corev1.ConfigMap // as it was read
+	// Object is the ConfigMap as it was read, which must not be changed; nil if it was not.
+	Object *corev1.ConfigMap
 }
 
 // Recognize says what a ConfigMap is; nil is Absent. It is pure. The Record keeps cm,
@@ -81,7 +100,7 @@ func Recognize(cm *corev1.ConfigMap) Record {
 	if cm == nil {
 		return Record{Kind: Absent}
 	}
-	r := Record{UID: cm.UID, Number: record.Number(cm.ResourceVersion), object: cm}
+	r := Record{UID: cm.UID, Number: record.Number(cm.ResourceVersion), Object: cm}
 	if cm.DeletionTimestamp != nil {
 		r.Condemned, r.Finalizers = true, cm.Finalizers
 	}
@@ -94,36 +113,73 @@ func Recognize(cm *corev1.ConfigMap) Record {
 		r.Kind, r.Owner = Legacy, ownerOf(owners[0])
 		return r
 	}
-	r.Kind, r.Shield = Shield, readShield(cm)
-	if sealing(r.Shield.Stage) && len(owners) == 0 {
+	r.Kind = Shield
+	if r.readShield().Seals() && len(owners) == 0 {
 		r.Kind = Sealed
 	}
 	return r
 }
 
+// readShield reads what a shield says, and returns its stage. It treats invalid values as absent.
+func (r *Record) readShield() record.Stage {
+	annotations := r.Object.Annotations
+	for _, ref := range r.Object.OwnerReferences {
+		r.Presences = append(r.Presences, ownerOf(ref))
+	}
+	r.Armed = r.UID != "" && annotations[record.AnnotationShieldArmed] == string(r.UID)
+	r.Seen = readPods(annotations[record.AnnotationLegacyPods])
+	r.Presumed = readPods(annotations[record.AnnotationPresumedGone])
+	stage := record.ReadStage(annotations)
+	r.Phase, r.Step = string(stage.Phase), stage.Step
+	return stage
+}
+
+func readPods(list string) (all []Owner) {
+	var pods []json.RawMessage
+	_ = json.Unmarshal([]byte(list), &pods) // garbage lists nothing
+	for _, raw := range pods {
+		var pod Owner
+		if json.Unmarshal(raw, &pod) == nil && pod.Name != "" && pod.UID != "" {
+			all = append(all, pod)
+		}
+	}
+	return all[max(0, len(all)-record.MaxLegacyPods):]
+}
+
+// marked reports whether any annotation says that a ConfigMap is zonelect's.
+func marked(cm *corev1.ConfigMap) bool {
+	for _, key := range []string{record.AnnotationShieldArmed, record.AnnotationLegacyPods, record.AnnotationPresumedGone} {
+		if _, found := cm.Annotations[key]; found {
+			return true
+		}
+	}
+	return record.ReadStage(cm.Annotations) != record.Stage{}
+}
+
+// Has reports whether a presence is among those that own the shield.
+func (r Record) Has(presence Owner) bool {
+	return slices.ContainsFunc(r.Presences, func(o Owner) bool { return o.UID == presence.UID })
+}
+
 // Led reports whether legacy pods led by a ConfigMap of this name: it is their lock, or a shield whose
 // makers saw it.
-func (r Record) Led() bool { return r.Kind == Legacy || len(r.Shield.Seen) > 0 }
+func (r Record) Led() bool { return r.Kind == Legacy || len(r.Seen) > 0 }
 
 // Lingering says that a Condemned ConfigMap was deleted, and what keeps it; empty for others.
 func (r Record) Lingering() string {
 	if !r.Condemned {
 		return ""
 	}
-	return lingering(r.Finalizers)
-}
-
-// Stays reports whether the ConfigMap stays, Condemned, when somebody deletes it at this
-// version: it has finalizers.
-func (r Record) Stays() bool { return r.object != nil && len(r.object.Finalizers) > 0 }
-
-func lingering(finalizers []string) string {
-	names := strings.Join(finalizers[:min(len(finalizers), mostListed)], ", ")
-	if more := len(finalizers) - mostListed; more > 0 {
+	names := strings.Join(r.Finalizers[:min(len(r.Finalizers), mostListed)], ", ")
+	if more := len(r.Finalizers) - mostListed; more > 0 {
 		names += fmt.Sprintf(", and %d more", more)
 	}
 	return fmt.Sprintf("the ConfigMap was deleted, and stays until its finalizers are gone: %s", names)
 }
+
+// Stays reports whether the ConfigMap stays, Condemned, when somebody deletes it at this
+// version: it has finalizers.
+func (r Record) Stays() bool { return r.Object != nil && len(r.Object.Finalizers) > 0 }
 
 const bare = "it has no owner, and nothing says that it is a shield, as after a restore from a backup: a candidate that holds the Lease puts a shield in its place once no legacy pod is left"
 

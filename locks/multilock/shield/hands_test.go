@@ -93,7 +93,7 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 			o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/phase"] = "dua1"
 		})
 		synctest.Wait()
-		if got := s.ConfigMap().Shield.Stage.Phase; got != "dual" {
+		if got := s.ConfigMap().Phase; got != "dual" {
 			t.Errorf("the ConfigMap's phase is %q", got)
 		}
 		a.Stays()
@@ -116,7 +116,7 @@ func TestAShieldThatIsStrippedOfAllIsMended(t *testing.T) {
 		synctest.Wait()
 		s.Shielded(1)
 		a.Stays()
-		if now := s.ConfigMap(); now.UID != uid || !now.Shield.Armed {
+		if now := s.ConfigMap(); now.UID != uid || !now.Armed {
 			t.Errorf("the ConfigMap is %+v", now)
 		}
 	})
@@ -157,7 +157,7 @@ func TestM5AShieldFromABackupIsCountedAgain(t *testing.T) {
 			s.Waits(a, "legacy pods that may still lead: old")
 			s.Server.Delete(multilocktest.PodsPath + "old")
 			a.Leads()
-			if r := s.ConfigMap(); !r.Shield.Armed || string(r.Kind) != map[string]string{"dual": "shield", "sealed": "sealed"}[phase] {
+			if r := s.ConfigMap(); !r.Armed || string(r.Kind) != map[string]string{"dual": "shield", "sealed": "sealed"}[phase] {
 				t.Errorf("%s: there stands %+v", phase, r)
 			}
 		})
@@ -208,7 +208,7 @@ func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
 		old := s.ConfigMap().UID
 		s.Server.Delete(multilocktest.MapPath)
 		b.Leads()
-		if now := s.ConfigMap(); now.UID == old || !now.Shield.Armed || now.Condemned {
+		if now := s.ConfigMap(); now.UID == old || !now.Armed || now.Condemned {
 			t.Errorf("there stands %+v", now)
 		}
 		time.Sleep(2 * time.Minute) // so that this is not a deletion again at once

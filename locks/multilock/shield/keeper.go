@@ -17,6 +17,7 @@ import (
 	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
@@ -346,7 +347,7 @@ var mending = map[action]string{
 func (k *keeper) job(do action) func(context.Context) result {
 	base, me, stage, seen, presumed := k.state.record, k.state.me, k.state.stage, k.state.seen(), k.state.presumed
 	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
-	shield := base.Shield
+	shield := shieldmap.StateOf(base)
 	switch do {
 	case join:
 		shield = k.state.rules().joined(shield)
@@ -365,7 +366,7 @@ func (k *keeper) job(do action) func(context.Context) result {
 		case read:
 			r.record, r.err = k.shield.configMap.Read(ctx)
 		case putUp:
-			r.record, r.err = k.shield.configMap.PutUp(ctx, ownerref.ShieldState{Presences: []ownerref.Owner{me}, Stage: stage, Seen: seen, Presumed: presumed})
+			r.record, r.err = k.shield.configMap.PutUp(ctx, shieldmap.State{Presences: []ownerref.Owner{me}, Stage: stage, Seen: seen, Presumed: presumed})
 		case remove:
 			r.err = k.shield.configMap.Remove(ctx, base)
 		case count:
@@ -386,7 +387,7 @@ func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.O
 	if err != nil {
 		return ownerref.Record{}, err
 	}
-	s := base.Shield.With(me).With(candidate.ShieldKeepers(all)...)
+	s := shieldmap.StateOf(base).With(me).With(candidate.ShieldKeepers(all)...)
 	s.Stage = stage
 	return k.shield.configMap.Change(ctx, base, s)
 }

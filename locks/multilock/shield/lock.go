@@ -25,6 +25,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
@@ -69,7 +70,7 @@ type Lock struct {
 	phase     *phase.Tracker
 	doubted   chan struct{} // signaled when the connections may be dead
 	presence  *presence.Keeper
-	configMap *ownerref.ConfigMap
+	configMap *shieldmap.ConfigMap
 	pods      *legacypods.Counter
 	tenures   chan *tenure
 }
@@ -88,7 +89,10 @@ func New(c Config) (*Lock, error) {
 	s := &Lock{config: c, tenures: make(chan *tenure), doubted: make(chan struct{}, 1)}
 	var errs [3]error
 	s.lease, s.phase, errs[0] = c.NewLease(record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
-	s.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Labels: c.Lease.Labels, Logger: c.Lease.Logger})
+	s.configMap, errs[1] = shieldmap.New(shieldmap.Config{
+		Config: ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName},
+		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
+	})
 	s.pods, errs[2] = legacypods.New(legacypods.Config{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,

@@ -337,7 +337,7 @@ func TestAShieldThatIsLeftOverIsNotedToBeOfTheNewPhaseBeforeAnybodyLeads(t *test
 		a.Stop()
 		s.Phase("dual", 3)
 		b.Leads()
-		if r := s.ConfigMap(); r.Shield.Stage.Step != 3 {
+		if r := s.ConfigMap(); r.Step != 3 {
 			t.Errorf("a removal that was sent in phase legacy could still land on %+v", r)
 		}
 	})
@@ -361,7 +361,7 @@ func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 		a := s.Start("a")
 		a.Leads()
 		s.Server.Delete(multilocktest.PodsPath + "a")
-		for _, presence := range s.ConfigMap().Shield.Presences {
+		for _, presence := range s.ConfigMap().Presences {
 			s.Server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + presence.Name)
 		}
 		_, cause := a.Loses()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -127,7 +128,7 @@ func (r rules) next(now time.Time) step {
 
 // asMember keeps this candidate's presence among the shield's owners (M2).
 func (r rules) asMember(now time.Time) step {
-	if r.record.Kind != ownerref.Shield || r.record.Condemned || r.record.Shield.Has(r.me) || r.stage.Phase == record.PhaseLegacy {
+	if r.record.Kind != ownerref.Shield || r.record.Condemned || r.record.Has(r.me) || r.stage.Phase == record.PhaseLegacy {
 		return step{}
 	}
 	if turn := r.turn(); now.Before(turn) {
@@ -147,7 +148,7 @@ func (r rules) turn() time.Time {
 	}
 	missing, before := 0, 0
 	for _, o := range r.shieldKeepers {
-		if o.UID == r.me.UID || r.record.Shield.Has(o) {
+		if o.UID == r.me.UID || r.record.Has(o) {
 			continue
 		}
 		missing++
@@ -160,7 +161,7 @@ func (r rules) turn() time.Time {
 
 // joined returns shield with this candidate's presence among its owners, and with all
 // others that belong there (M2).
-func (r rules) joined(shield ownerref.ShieldState) ownerref.ShieldState {
+func (r rules) joined(shield shieldmap.State) shieldmap.State {
 	return shield.With(r.me).With(r.shieldKeepers...)
 }
 
@@ -207,7 +208,7 @@ func (r rules) granted() step {
 	switch {
 	case r.duty != adopting && r.stage.Phase == record.PhaseLegacy:
 		return step{}
-	case r.hasShield() && r.record.Shield.Stage != r.stage:
+	case r.hasShield() && shieldmap.StageOf(r.record) != r.stage:
 		return step{do: notePhase}
 	case r.duty != adopting:
 		return step{}
@@ -241,7 +242,7 @@ func (r rules) withoutShield(now time.Time) step {
 // work begins under it. A leader goes on, because legacy pods still wait at it, and puts another
 // shield up as soon as it is gone (M8).
 func (r rules) underCondemned(now time.Time) step {
-	if r.duty == leading && len(r.record.Shield.Presumed) > 0 {
+	if r.duty == leading && len(r.record.Presumed) > 0 {
 		s := r.whilePresuming(now) // M11
 		s.why = r.record.Lingering() + "; " + s.why
 		return s
@@ -261,7 +262,7 @@ func (r rules) countAgain(now, again time.Time) step {
 // underShield arms the shield (M5), seals it if the phase says so (M9), and lets the work
 // begin under an armed shield that has this candidate's presence (M6, M7).
 func (r rules) underShield(now time.Time) step {
-	shield := r.record.Shield
+	shield := r.record
 	switch {
 	case !shield.Has(r.me):
 		return step{do: join}
@@ -286,7 +287,7 @@ func (r rules) underShield(now time.Time) step {
 // whilePresuming follows the legacy pods that were presumed gone (M11): a leader forgets
 // a pod that is really gone, and seals nothing while one is left.
 func (r rules) whilePresuming(now time.Time) step {
-	presumed := r.record.Shield.Presumed
+	presumed := r.record.Presumed
 	why := fmt.Sprintf("%d legacy pods that are presumed gone, and may not be", len(presumed))
 	switch again := r.pods.at.Add(r.recheck); {
 	case !now.Before(again):
@@ -317,7 +318,7 @@ func (r rules) underSeal(now time.Time) step {
 	switch {
 	case r.stage.Phase == record.PhaseDual:
 		return step{do: unseal}
-	case !r.record.Shield.Armed: // somebody's copy of a sealed shield
+	case !r.record.Armed: // somebody's copy of a sealed shield
 		return r.underUnarmedShield(now)
 	}
 	return r.granted()

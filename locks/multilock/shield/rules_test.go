@@ -6,6 +6,7 @@ package shield
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -35,12 +37,12 @@ func ownedBy(pod ownerref.Owner, number uint64) ownerref.Record {
 
 func shield(number uint64, armed bool, presences ...ownerref.Owner) ownerref.Record {
 	return ownerref.Record{Kind: ownerref.Shield, UID: "shield", Number: number,
-		Shield: ownerref.ShieldState{Presences: presences, Armed: armed}}
+		Presences: presences, Armed: armed}
 }
 
 func sealed(number, step uint64) ownerref.Record {
 	return ownerref.Record{Kind: ownerref.Sealed, UID: "shield", Number: number,
-		Shield: ownerref.ShieldState{Armed: true, Stage: record.Stage{Phase: record.PhaseSealed, Step: step}}}
+		Armed: true, Phase: "sealed", Step: step}
 }
 
 // holder returns a candidate that holds the Lease, may not lead yet, and has read r
@@ -184,9 +186,9 @@ func TestM2WhoeverJoinsPutsInTheOthersToo(t *testing.T) {
 	known, unknown := presenceOf("known"), presenceOf("unknown")
 	s := holder(shield(1, true, other, unknown))
 	s.shieldKeepers = []ownerref.Owner{known, me, other}
-	got := s.rules().joined(s.record.Shield)
+	got := s.rules().joined(shieldmap.StateOf(s.record))
 	for _, o := range []ownerref.Owner{me, other, known, unknown} {
-		if !got.Has(o) {
+		if !slices.Contains(got.Presences, o) {
 			t.Errorf("%s is not among the owners", o.Name)
 		}
 	}
@@ -237,7 +239,7 @@ func TestM4LegacyOwnersThatWereMetAreCountedToo(t *testing.T) {
 
 func TestM4LegacyOwnersThatOthersMetAreCountedToo(t *testing.T) {
 	r := shield(2, false, me)
-	r.Shield.Seen = []ownerref.Owner{legacy}
+	r.Seen = []ownerref.Owner{legacy}
 	if seen := holder(r).seen(); len(seen) != 1 || seen[0].UID != legacy.UID {
 		t.Errorf("it counts %v", seen)
 	}
@@ -376,7 +378,7 @@ func TestM8EveryEventCountsWhileLeading(t *testing.T) {
 		"a legacy pod had it for a moment":     {[]ownerref.Record{absent(13), ownedBy(legacy, 12)}, true},
 		"an event from before the term":        {[]ownerref.Record{ownedBy(legacy, 9)}, false},
 		"it vanished":                          {[]ownerref.Record{absent(11)}, false},
-		"somebody else made it anew":           {[]ownerref.Record{{Kind: ownerref.Shield, UID: "another", Number: 12, Shield: ownerref.ShieldState{Presences: []ownerref.Owner{me}, Armed: true}}}, true},
+		"somebody else made it anew":           {[]ownerref.Record{{Kind: ownerref.Shield, UID: "another", Number: 12, Presences: []ownerref.Owner{me}, Armed: true}}, true},
 		"somebody else made it anew, sealed":   {[]ownerref.Record{{Kind: ownerref.Sealed, UID: "another", Number: 12}}, true},
 		"it was turned into something else":    {[]ownerref.Record{{Kind: ownerref.Foreign, Number: 11}}, true},
 		"another candidate joined":             {[]ownerref.Record{shield(11, true, me, other)}, false},
@@ -568,7 +570,7 @@ func TestM10WorkBeginsOnlyUnderAShieldThatCarriesThePhase(t *testing.T) {
 	s.stage = record.Stage{Phase: record.PhaseDual, Step: 3}
 	s.wants(t, "it is of an earlier dual phase", notePhase)
 	now := shield(2, true, me)
-	now.Shield.Stage = s.stage
+	now.Phase, now.Step = string(s.stage.Phase), s.stage.Step
 	_ = s.observeWrite(now, start)
 	s.wants(t, "noted", grant)
 }
@@ -594,7 +596,7 @@ func TestM10CleanRemovesTheConfigMapAndNothingElse(t *testing.T) {
 // exists.
 func presuming() *state {
 	r := shield(10, true, me)
-	r.Shield.Presumed = []ownerref.Owner{legacy}
+	r.Presumed = []ownerref.Owner{legacy}
 	s := holder(r)
 	s.tallies()
 	s.startLeading()
@@ -646,7 +648,7 @@ func TestM11AHolderCountsBeforeItLeadsBesidePodsThatArePresumedGone(t *testing.T
 
 func TestASealThatWasRestoredFromACopyIsArmedAnew(t *testing.T) {
 	r := sealed(1, 1)
-	r.Shield.Armed = false
+	r.Armed = false
 	s := holder(r)
 	s.wants(t, "restored", count)
 	s.tallies()
@@ -738,7 +740,7 @@ func TestM5AConfigMapThatIsBeingDeletedIsNoShield(t *testing.T) {
 // TestM11ALeaderUnderACondemnedShieldFollowsWhomItPresumesGone.
 func TestM11ALeaderUnderACondemnedShieldFollowsWhomItPresumesGone(t *testing.T) {
 	r := condemned(shield(10, true, me))
-	r.Shield.Presumed = []ownerref.Owner{legacy}
+	r.Presumed = []ownerref.Owner{legacy}
 	s := holder(r)
 	s.startLeading()
 	s.wants(t, "a leader", count)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -20,16 +21,16 @@ import (
 // state is what one candidate knows. Its methods record what the candidate has seen or
 // done; [rules] decide from it. Both are pure: they do no I/O and read no clock.
 type state struct {
-	stage         record.Stage         // the latest phase change that was seen on either object
-	me            ownerref.Owner       // this candidate's presence; zero until it exists
-	shieldKeepers []ownerref.Owner     // the presences of all known candidates that keep a shield
-	listed        bool                 // the other candidates have been reported
-	record        ownerref.Record      // the ConfigMap in the legacy lock's place, as far as is known
-	presumed      []ownerref.Owner     // those in the last shield that was seen
-	met           bool                 // record was read at least once
-	known         bool                 // record is current
-	owners        ownerref.ShieldState // its Seen lists the legacy owners that were seen
-	readAt        time.Time            // when the newest read of record was sent
+	stage         record.Stage     // the latest phase change that was seen on either object
+	me            ownerref.Owner   // this candidate's presence; zero until it exists
+	shieldKeepers []ownerref.Owner // the presences of all known candidates that keep a shield
+	listed        bool             // the other candidates have been reported
+	record        ownerref.Record  // the ConfigMap in the legacy lock's place, as far as is known
+	presumed      []ownerref.Owner // those in the last shield that was seen
+	met           bool             // record was read at least once
+	known         bool             // record is current
+	owners        shieldmap.State  // its Seen lists the legacy owners that were seen
+	readAt        time.Time        // when the newest read of record was sent
 
 	mode candidate.Mode
 
@@ -171,7 +172,7 @@ func (s *state) observeCount(c podCount) error {
 	if s.unled.IsZero() && !s.led && s.record.Kind == ownerref.Absent && slices.ContainsFunc(c.standing, runs) {
 		s.unled = c.at
 	}
-	if p := c.returned(s.record.Shield.Presumed); p != nil && s.duty == leading {
+	if p := c.returned(s.record.Presumed); p != nil && s.duty == leading {
 		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard of again", ErrLegacy, p.Pod)
 	}
 	return nil
@@ -190,7 +191,7 @@ func (s *state) observeWrite(r ownerref.Record, now time.Time) error {
 	switch {
 	case !s.known || r.Number > s.record.Number:
 		s.setRecord(r, now)
-	case r.UID == s.record.UID && !r.Shield.Has(s.me):
+	case r.UID == s.record.UID && !r.Has(s.me):
 		s.settled = now.Add(s.settle) // its presence was out, although a later version has it in
 	}
 	if r.Number <= s.floor {
@@ -245,7 +246,7 @@ func (s *state) identify(r ownerref.Record) ownerref.Record {
 // setRecord makes r the newest. It remembers every legacy owner that was ever seen,
 // because that owner must be gone before this candidate leads (M4).
 func (s *state) setRecord(r ownerref.Record, now time.Time) {
-	inside := r.Shield.Has(s.me)
+	inside := r.Has(s.me)
 	if r.UID != s.record.UID || inside != s.inside {
 		// Each process waits for Settle itself, because the one that added the presence
 		// may have died first. It does so again for each ConfigMap, since others add the
@@ -253,12 +254,12 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 		s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
 	}
 	s.record, s.known, s.met = r, true, true
-	s.stage = s.stage.Later(r.Shield.Stage)
+	s.stage = s.stage.Later(shieldmap.StageOf(r))
 	if s.led = s.led || r.Led(); s.led || r.Kind != ownerref.Absent {
 		s.unled = time.Time{}
 	}
 	if r.Kind == ownerref.Shield {
-		s.presumed = r.Shield.Presumed
+		s.presumed = r.Presumed
 	}
 	if r.Kind == ownerref.Legacy {
 		s.owners = s.owners.Remember(r.Owner)
@@ -277,7 +278,7 @@ func (s *state) mayBeMisnamed(now time.Time) bool {
 
 // seen returns the legacy owners that must be gone too (M4).
 func (s *state) seen() []ownerref.Owner {
-	all := s.record.Shield
+	all := shieldmap.StateOf(s.record)
 	for _, o := range s.owners.Seen {
 		all = all.Remember(o)
 	}

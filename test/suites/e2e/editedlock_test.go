@@ -32,6 +32,7 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -228,7 +229,7 @@ func (s *editedLock) state() string {
 		fmt.Fprintf(&b, "%s is %s, waits for %q, its problem is %v; ", m.pod.Name, now.State, now.Waiting, now.Problem)
 	}
 	r, cm := s.record()
-	fmt.Fprintf(&b, "the ConfigMap is %s %+v, owners %v, annotations %v; ", r.Kind, r.Shield, cm.OwnerReferences, cm.Annotations)
+	fmt.Fprintf(&b, "the ConfigMap is %s %+v, owners %v, annotations %v; ", r.Kind, shieldmap.StateOf(r), cm.OwnerReferences, cm.Annotations)
 	if l := s.lease(); l != nil {
 		fmt.Fprintf(&b, "the Lease is %v %v", l.Annotations, l.Spec)
 	}
@@ -297,7 +298,7 @@ func (s *editedLock) present(r ownerref.Record) bool {
 		select {
 		case <-m.over:
 		default:
-			if p := s.presenceOf(m); p.UID == "" || !r.Shield.Has(p) {
+			if p := s.presenceOf(m); p.UID == "" || !r.Has(p) {
 				return false
 			}
 		}

@@ -80,7 +80,7 @@ var deletions = []edit{{
 	do: func(s *editedLock, _ *member, _ *trial.Seat) { s.deleteConfigMap() },
 	mended: func(s *editedLock, leader *member, _ *coordinationv1.Lease) bool {
 		r, _ := s.record()
-		return r.Kind == ownerref.Shield && r.Shield.Has(s.presenceOf(leader))
+		return r.Kind == ownerref.Shield && r.Has(s.presenceOf(leader))
 	},
 }, {
 	what: "the Lease is deleted", says: "the record was deleted: making it anew",
@@ -96,7 +96,7 @@ var deletions = []edit{{
 	},
 	mended: func(s *editedLock, leader *member, before *coordinationv1.Lease) bool {
 		r, _ := s.record()
-		return anewLease(s, leader, before) && r.Kind == ownerref.Shield && r.Shield.Has(s.presenceOf(leader))
+		return anewLease(s, leader, before) && r.Kind == ownerref.Shield && r.Has(s.presenceOf(leader))
 	},
 }}
 
@@ -180,7 +180,7 @@ var changes = []edit{{
 	},
 	mended: func(s *editedLock, leader *member, _ *coordinationv1.Lease) bool {
 		r, _ := s.record()
-		return r.Kind == ownerref.Shield && r.Shield.Has(s.presenceOf(leader))
+		return r.Kind == ownerref.Shield && r.Has(s.presenceOf(leader))
 	},
 }, {
 	what: "a ConfigMap of another use is put in its place",
@@ -268,7 +268,7 @@ func editAll(t *testing.T, p *past, phase, variant string) {
 func (s *editedLock) settled(phase string) bool {
 	r, _ := s.record()
 	l := s.lease()
-	if l == nil || holder(l) == "" || l.Annotations["zonelect.dev/phase"] != phase || !r.Shield.Armed {
+	if l == nil || holder(l) == "" || l.Annotations["zonelect.dev/phase"] != phase || !r.Armed {
 		return false
 	}
 	for _, m := range s.members {

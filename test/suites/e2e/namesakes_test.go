@@ -123,9 +123,9 @@ func legacyAfterCandidate(t *testing.T, s *editedLock) {
 	}
 	s.until("the other leads", func() bool { return s.members[1].Status().State == status.StateLeader })
 	r, _ := s.record()
-	for _, o := range r.Shield.Presences {
+	for _, o := range r.Presences {
 		if o.Name == back.Identity {
-			t.Errorf("a presence has a pod's name: %v", r.Shield.Presences)
+			t.Errorf("a presence has a pod's name: %v", r.Presences)
 		}
 	}
 	s.end(back)

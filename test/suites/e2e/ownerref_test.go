@@ -23,6 +23,7 @@ import (
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -144,9 +145,9 @@ func (y *yard) present(pod ownerref.Owner) (ownerref.Owner, error) {
 	return ownerref.Owner{Name: o.Name, UID: o.UID}, err
 }
 
-func (y *yard) configMap(name string) *ownerref.ConfigMap {
+func (y *yard) configMap(name string) *shieldmap.ConfigMap {
 	y.t.Helper()
-	m, err := ownerref.New(ownerref.Config{Core: y.user.CoreV1().RESTClient(), Namespace: y.name, Name: name})
+	m, err := shieldmap.New(shieldmap.Config{Config: ownerref.Config{Core: y.user.CoreV1().RESTClient(), Namespace: y.name, Name: name}})
 	must(y.t, err)
 	return m
 }
@@ -168,15 +169,15 @@ func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, e
 }
 
 // armed creates an armed shield of these presences.
-func (y *yard) armed(m *ownerref.ConfigMap, presences ...ownerref.Owner) ownerref.Record {
+func (y *yard) armed(m *shieldmap.ConfigMap, presences ...ownerref.Owner) ownerref.Record {
 	y.t.Helper()
-	up, err := m.PutUp(y.ctx, ownerref.ShieldState{Presences: presences, Stage: record.Stage{Phase: record.PhaseDual, Step: 1}})
+	up, err := m.PutUp(y.ctx, shieldmap.State{Presences: presences, Stage: record.Stage{Phase: record.PhaseDual, Step: 1}})
 	must(y.t, err)
-	s := up.Shield
+	s := shieldmap.StateOf(up)
 	s.Armed = true
 	r, err := m.Change(y.ctx, up, s)
 	must(y.t, err)
-	if r.Kind != ownerref.Shield || !r.Shield.Armed || r.UID != up.UID || r.Number <= up.Number {
+	if r.Kind != ownerref.Shield || !r.Armed || r.UID != up.UID || r.Number <= up.Number {
 		y.t.Fatalf("armed %+v, it is %+v", up, r)
 	}
 	return r
@@ -203,15 +204,15 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 
 	m, seal := y.configMap("lock"), y.configMap("sealed")
 	r := y.armed(m, first)
-	_, err = m.Change(y.ctx, r, r.Shield.With(second))
+	_, err = m.Change(y.ctx, r, shieldmap.StateOf(r).With(second))
 	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
 		t.Fatalf("with the admission plugin and without the verb: %v", err)
 	}
 	y.grantDelete()
-	r, err = m.Change(y.ctx, r, r.Shield.With(second))
+	r, err = m.Change(y.ctx, r, shieldmap.StateOf(r).With(second))
 	must(t, err)
 	end := y.armed(seal, first)
-	state := end.Shield
+	state := shieldmap.StateOf(end)
 	state.Presences, state.Stage = nil, record.Stage{Phase: record.PhaseSealed, Step: 2}
 	_, err = seal.Change(y.ctx, end, state)
 	must(t, err)
@@ -226,7 +227,7 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 	if names, err = y.count(legacy, self); err != nil || len(names) != 1 || names[0] == self.Name {
 		t.Fatalf("%v, %v are left, want the successor", names, err)
 	}
-	if now, err := m.Read(y.ctx); err != nil || now.UID != r.UID || !now.Shield.Armed || !now.Shield.Has(second) {
+	if now, err := m.Read(y.ctx); err != nil || now.UID != r.UID || !now.Armed || !now.Has(second) {
 		t.Fatalf("the shield of the other candidate is %+v, %v", now, err)
 	}
 
@@ -248,7 +249,7 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("the shield went %v after the Deployment was deleted", (<-gone).Sub(deleted).Round(time.Millisecond))
-	if now, err := seal.Read(y.ctx); err != nil || now.Kind != ownerref.Sealed || !now.Shield.Armed {
+	if now, err := seal.Read(y.ctx); err != nil || now.Kind != ownerref.Sealed || !now.Armed {
 		t.Errorf("the sealed one is %+v, %v", now, err)
 	}
 }
@@ -289,7 +290,7 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	if base.Owner != pod {
 		t.Errorf("it is %v's, want %v's", base.Owner, pod)
 	}
-	_, err = m.PutUp(y.ctx, ownerref.ShieldState{Presences: []ownerref.Owner{me}})
+	_, err = m.PutUp(y.ctx, shieldmap.State{Presences: []ownerref.Owner{me}})
 	refused("a shield over a legacy lock", err)
 	must(t, m.Remove(y.ctx, base))
 	refused("removing what is gone", m.Remove(y.ctx, base))
@@ -298,17 +299,17 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	must(t, m.Remove(y.ctx, read(ownerref.Legacy)))
 
 	shield := y.armed(m, me)
-	newer, err := m.Change(y.ctx, shield, shield.Shield.Remember(pod))
+	newer, err := m.Change(y.ctx, shield, shieldmap.StateOf(shield).Remember(pod))
 	must(t, err)
-	_, err = m.Change(y.ctx, shield, shield.Shield)
+	_, err = m.Change(y.ctx, shield, shieldmap.StateOf(shield))
 	refused("changing an older version", err)
 	refused("removing an older version", m.Remove(y.ctx, shield))
 	must(t, m.Remove(y.ctx, newer))
-	_, err = m.Change(y.ctx, newer, newer.Shield)
+	_, err = m.Change(y.ctx, newer, shieldmap.StateOf(newer))
 	refused("changing what is gone", err)
 	read(ownerref.Absent)
 	legacy()
-	_, err = m.Change(y.ctx, newer, newer.Shield)
+	_, err = m.Change(y.ctx, newer, shieldmap.StateOf(newer))
 	refused("changing another of the name", err)
 	refused("removing another of the name", m.Remove(y.ctx, newer))
 	read(ownerref.Legacy)

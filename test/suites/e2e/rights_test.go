@@ -602,7 +602,7 @@ func (o *tenant) isShielded() step {
 	return o.until("the shield is armed", func() bool {
 		r, err := m.Read(o.t.Context())
 		must(o.t, err)
-		return r.Kind == ownerref.Shield && r.Shield.Armed
+		return r.Kind == ownerref.Shield && r.Armed
 	})
 }
 

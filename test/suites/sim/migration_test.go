@@ -387,17 +387,17 @@ func (m *migration) changed(r *http.Request, before, after ownerref.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.log("%.3fs %v makes the ConfigMap %s (armed %v, %d presences) from %s", time.Since(j.start).Seconds(), by,
-		after.Kind, after.Shield.Armed, len(after.Shield.Presences), before.Kind)
+		after.Kind, after.Armed, len(after.Presences), before.Kind)
 	if by == nil || !by.ours {
 		return
 	}
-	if after.Shield.Armed {
+	if after.Armed {
 		j.byHand = false
 	}
 	// A candidate that joins a shield also notes the phase on it, if it knows a
 	// later one.
 	was := before.Kind == ownerref.Shield || before.Bare
-	joined := was && after.Kind == ownerref.Shield && before.Shield.Armed == after.Shield.Armed
+	joined := was && after.Kind == ownerref.Shield && before.Armed == after.Armed
 	// The holder of a deleted Lease does not know of the deletion, and others may
 	// not work.
 	robbed := j.lease.owedTo == by && time.Now().Before(j.lease.owed)
@@ -409,7 +409,7 @@ func (m *migration) changed(r *http.Request, before, after ownerref.Record) {
 	default:
 		j.unlawful("%v makes a %s of a %s, and %s holds the Lease", by, after.Kind, before.Kind, j.lease.holder)
 	}
-	if before.Kind == ownerref.Absent && after.Shield.Armed {
+	if before.Kind == ownerref.Absent && after.Armed {
 		j.unlawful("%v puts up a shield that is armed", by)
 	}
 	if before.Kind == ownerref.Legacy && after.Kind == ownerref.Absent {
@@ -434,16 +434,16 @@ func (m *migration) mayBegin(p *process, at *pod) {
 	m.mu.Lock()
 	meddled := m.meddled
 	m.mu.Unlock()
-	if last := p.armed.Load(); !saw.Shield.Armed && last != nil && last.at.After(m.world.judge.lease.since) && !meddled.Before(last.at) {
+	if last := p.armed.Load(); !saw.Armed && last != nil && last.at.After(m.world.judge.lease.since) && !meddled.Before(last.at) {
 		m.world.judge.overlap("a hand on the shield between a clearance and the work")
 		saw = last.record
 	}
 	mine := false
-	for _, presence := range saw.Shield.Presences {
+	for _, presence := range saw.Presences {
 		mine = mine || strings.HasPrefix(presence.Name, "lock."+at.name)
 	}
 	switch {
-	case !saw.Shield.Armed:
+	case !saw.Armed:
 		m.world.judge.unlawful("%v begins to work under a %s that is not armed", p, saw.Kind)
 	case saw.Kind == ownerref.Shield && !mine:
 		m.world.judge.unlawful("%v begins to work under a shield that its presence is not part of", p)

@@ -232,7 +232,7 @@ func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
 	}
 	saw := &sight{time.Now(), shieldOf(o)}
 	w.by.view.Store(saw)
-	if saw.record.Shield.Armed {
+	if saw.record.Armed {
 		w.by.armed.Store(saw)
 	}
 }

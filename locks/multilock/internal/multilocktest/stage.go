@@ -242,7 +242,7 @@ func (s *Stage) ConfigMap() ownerref.Record {
 func (s *Stage) Shielded(presences int) {
 	s.T.Helper()
 	r := s.ConfigMap()
-	if r.Kind != ownerref.Shield || !r.Shield.Armed || len(r.Shield.Presences) != presences {
+	if r.Kind != ownerref.Shield || !r.Armed || len(r.Presences) != presences {
 		s.T.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
 	}
 }

@@ -1,0 +1,368 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shieldmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+const mapPath = "/api/v1/namespaces/ns/configmaps/lock"
+
+// newMap returns a ConfigMap on a server, and the verb and path of each request.
+func newMap(t *testing.T) (*apitest.Server, *ConfigMap, *[]string) {
+	t.Helper()
+	server, sent := apitest.NewServer(), &[]string{}
+	server.Before = func(verb, path string) (int, apitest.Object) {
+		*sent = append(*sent, verb+" "+path)
+		return 0, nil
+	}
+	m, err := New(Config{Config: ownerref.Config{Core: apitest.Wire(t, server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, m, sent
+}
+
+func mustRead(t *testing.T, m *ConfigMap) ownerref.Record {
+	t.Helper()
+	r, err := m.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// up puts up a shield of these candidates.
+func up(t *testing.T, m *ConfigMap, names ...string) ownerref.Record {
+	t.Helper()
+	s := State{Stage: record.Stage{Phase: record.PhaseDual, Step: 1}}
+	for _, name := range names {
+		s = s.With(presenceOf(name))
+	}
+	r, err := m.PutUp(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func change(t *testing.T, m *ConfigMap, base ownerref.Record, s State) ownerref.Record {
+	t.Helper()
+	r, err := m.Change(t.Context(), base, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// armed puts up an armed shield.
+func armed(t *testing.T, m *ConfigMap, names ...string) ownerref.Record {
+	t.Helper()
+	r := up(t, m, names...)
+	s := StateOf(r)
+	s.Armed = true
+	return change(t, m, r, s)
+}
+
+func TestTheShieldsLife(t *testing.T) {
+	_, m, sent := newMap(t)
+	r := up(t, m, "a")
+	s := StateOf(r)
+	if r.Kind != ownerref.Shield || s.Armed || !r.Has(presenceOf("a")) || s.Stage.Phase != record.PhaseDual || r.UID == "" || r.Number == 0 {
+		t.Fatalf("put up %+v", r)
+	}
+	s = s.With(presenceOf("b")).Remember(podOf("old"))
+	s.Armed = true
+	r = change(t, m, r, s)
+	if read := mustRead(t, m); !reflect.DeepEqual(StateOf(read), s) || read.Number != r.Number || read.UID != r.UID {
+		t.Fatalf("read %+v, want %+v", read, s)
+	}
+	s.Presences, s.Stage = nil, record.Stage{Phase: record.PhaseSealed, Step: 2}
+	if r = change(t, m, r, s); r.Kind != ownerref.Sealed || !r.Armed || !reflect.DeepEqual(r, mustRead(t, m)) {
+		t.Fatalf("sealed %+v", r)
+	}
+	s.Presences, s.Stage = []ownerref.Owner{presenceOf("b")}, record.Stage{Phase: record.PhaseDual, Step: 3}
+	if r = change(t, m, r, s); r.Kind != ownerref.Shield || !r.Armed || !r.Has(presenceOf("b")) {
+		t.Fatalf("given back %+v", r)
+	}
+	if err := m.Remove(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if r = mustRead(t, m); r.Kind != ownerref.Absent {
+		t.Fatalf("removed %+v", r)
+	}
+	for _, request := range *sent {
+		if strings.HasPrefix(request, "watch") || strings.HasPrefix(request, "list") {
+			t.Errorf("%s was not asked for", request)
+		}
+	}
+}
+
+// TestWhatFinalizersKeepWasNotRemoved: the log says what keeps it.
+func TestWhatFinalizersKeepWasNotRemoved(t *testing.T) {
+	server, m, _ := newMap(t)
+	var said []string
+	m.log = funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})
+	up(t, m, "a")
+	server.Lingers = func(string) bool { return true }
+	server.Change(mapPath, func(o apitest.Object) {
+		o["metadata"].(apitest.Object)["finalizers"] = []any{"f/1", "f/2", "f/3", "f/4", "f/5", "f/6"}
+	})
+	r := mustRead(t, m)
+	if r.Condemned || r.Lingering() != "" || !r.Stays() {
+		t.Errorf("read %+v", r)
+	}
+	said = nil
+	if err := m.Remove(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the ConfigMap was deleted, and stays until its finalizers are gone: f/1, f/2, f/3, f/4, f/5, and 1 more"
+	if len(said) != 1 || !strings.Contains(said[0], want) {
+		t.Errorf("it says %q", said)
+	}
+	if r = mustRead(t, m); !r.Condemned || r.Kind != ownerref.Shield || r.Lingering() != want {
+		t.Errorf("read %+v", r)
+	}
+}
+
+func TestM11TheShieldNamesThePodsThatArePresumedGone(t *testing.T) {
+	_, m, _ := newMap(t)
+	r := up(t, m, "a")
+	s := StateOf(r)
+	s.Presumed = []ownerref.Owner{podOf("old")}
+	change(t, m, r, s)
+	if read := mustRead(t, m); !reflect.DeepEqual(StateOf(read), s) {
+		t.Errorf("read %+v, want %+v", StateOf(read), s)
+	}
+}
+
+func TestWhatOthersPutOnTheShieldIsKept(t *testing.T) {
+	server, m, _ := newMap(t)
+	up(t, m, "a")
+	server.Change(mapPath, func(o apitest.Object) {
+		meta := o["metadata"].(apitest.Object)
+		meta["labels"], meta["finalizers"] = apitest.Object{"team": "a"}, []any{"f/f"}
+		meta["annotations"].(apitest.Object)["theirs"] = "kept"
+		meta["ownerReferences"].([]any)[0].(apitest.Object)["controller"] = false
+		o["data"] = apitest.Object{"k": "v"}
+	})
+	r := mustRead(t, m)
+	before := r.Object.DeepCopy()
+	change(t, m, r, StateOf(r).With(presenceOf("b")))
+	if !reflect.DeepEqual(r.Object, before) {
+		t.Error("the record that was changed is not what it was")
+	}
+	cm := mustRead(t, m).Object
+	no := false
+	kept := metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: "lock.a", UID: "lease-a", Controller: &no}
+	if cm.Labels["team"] != "a" || cm.Annotations["theirs"] != "kept" || len(cm.Finalizers) != 1 || cm.Data["k"] != "v" ||
+		len(cm.OwnerReferences) != 2 || !reflect.DeepEqual(cm.OwnerReferences[0], kept) {
+		t.Errorf("now %+v", cm)
+	}
+}
+
+// TestAWriteHitsTheVersionThatWasJudgedOrNone, so that candidates do not arm, join or
+// remove a ConfigMap that has become something else meanwhile.
+func TestAWriteHitsTheVersionThatWasJudgedOrNone(t *testing.T) {
+	touch := func(s *apitest.Server) {
+		s.Change(mapPath, func(o apitest.Object) { o["metadata"].(apitest.Object)["labels"] = apitest.Object{"x": "y"} })
+	}
+	again := func(s *apitest.Server) {
+		s.Delete(mapPath)
+		s.Put(mapPath, configMap(dual, podRef("p", "pu")))
+	}
+	for name, meanwhile := range map[string]func(*apitest.Server){
+		"changed": touch, "deleted": func(s *apitest.Server) { s.Delete(mapPath) }, "deleted and made anew": again,
+	} {
+		for what, do := range map[string]func(*ConfigMap, ownerref.Record) error{
+			"change": func(m *ConfigMap, r ownerref.Record) error {
+				_, err := m.Change(t.Context(), r, StateOf(r).With(presenceOf("b")))
+				return err
+			},
+			"remove": func(m *ConfigMap, r ownerref.Record) error { return m.Remove(t.Context(), r) },
+		} {
+			t.Run(what+"/"+name, func(t *testing.T) {
+				server, m, _ := newMap(t)
+				r := armed(t, m, "a")
+				meanwhile(server)
+				before := mustRead(t, m)
+				if err := do(m, r); !errors.Is(err, locks.ErrConflict) {
+					t.Errorf("got %v, want a conflict", err)
+				}
+				if after := mustRead(t, m); after.Number != before.Number || after.UID != before.UID {
+					t.Errorf("it was %+v, now is %+v", before, after)
+				}
+			})
+		}
+	}
+}
+
+func TestAShieldGoesUpOnlyWhereNothingStands(t *testing.T) {
+	server, m, _ := newMap(t)
+	server.Put(mapPath, configMap(nil, podRef("p", "pu")))
+	_, err := m.PutUp(t.Context(), State{}.With(presenceOf("a")))
+	if r := mustRead(t, m); !errors.Is(err, locks.ErrConflict) || r.Kind != ownerref.Legacy {
+		t.Errorf("got %v, there is %+v", err, r)
+	}
+	if err := m.Remove(t.Context(), mustRead(t, m)); err != nil {
+		t.Error(err)
+	}
+	up(t, m, "a")
+}
+
+func TestWhatMustNotBeIsNotSent(t *testing.T) {
+	one := State{}.With(presenceOf("a"))
+	arm := one
+	arm.Armed = true
+	sealing := State{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
+	read := ownerref.Recognize
+	a := leaseRef("lock.a", "lease-a")
+	many := one
+	for i := range record.MaxLegacyPods + 1 {
+		many.Seen = append(many.Seen, podOf(fmt.Sprint(i)))
+	}
+	for name, tc := range map[string]struct {
+		do   func(m *ConfigMap) error
+		says string
+	}{
+		"put up armed":          {putUp(arm), "cannot be armed"},
+		"put up for nobody":     {putUp(State{}), "for ever"},
+		"a presence unmade":     {putUp(State{}.With(ownerref.Owner{Name: "lock.a"})), "no presence"},
+		"a nameless presence":   {putUp(State{}.With(ownerref.Owner{UID: "u"})), "no presence"},
+		"too much to remember":  {putUp(many), "at most 100"},
+		"what cannot be listed": {putUp(one.Remember(ownerref.Owner{Name: "a,b", UID: "u"})), "cannot be remembered"},
+
+		"change nothing":                 {changed(read(nil), one), "it is absent"},
+		"change a record made up":        {changed(ownerref.Record{Kind: ownerref.Shield}, one), "was not read from"},
+		"change a legacy lock":           {changed(read(configMap(nil, podRef("p", "pu"))), one), "it is legacy"},
+		"change what is no lock":         {changed(read(holding(other, configMap(nil))), one), "holds data"},
+		"take the last presence":         {changed(read(configMap(dual, a)), State{Armed: true}), "for ever"},
+		"seal what is not armed":         {changed(read(configMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
+		"seal what was not here sealed":  {changed(read(configMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
+		"remove nothing":                 {removed(read(nil)), "it is absent"},
+		"remove what is no lock":         {removed(read(holding(other, configMap(nil)))), "holds data"},
+		"remove a record made up":        {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
+		"remove a lock of another owner": {removed(read(configMap(nil, metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}))), "Node n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, m, sent := newMap(t)
+			if err := tc.do(m); err == nil || !strings.Contains(err.Error(), tc.says) || !strings.HasPrefix(err.Error(), "configmap ns/lock: ") {
+				t.Errorf("got %v, want words like %q", err, tc.says)
+			}
+			if len(*sent) > 0 {
+				t.Errorf("%q was sent", *sent)
+			}
+		})
+	}
+}
+
+func putUp(s State) func(*ConfigMap) error {
+	return func(m *ConfigMap) error { _, err := m.PutUp(context.Background(), s); return err }
+}
+
+func changed(base ownerref.Record, s State) func(*ConfigMap) error {
+	return func(m *ConfigMap) error { _, err := m.Change(context.Background(), base, s); return err }
+}
+
+func removed(base ownerref.Record) func(*ConfigMap) error {
+	return func(m *ConfigMap) error { return m.Remove(context.Background(), base) }
+}
+
+// TestASealedOneIsArmedAnewWhereItStands: it was deleted, and its leader recreated it
+// without owners and unarmed.
+func TestASealedOneIsArmedAnewWhereItStands(t *testing.T) {
+	_, m, _ := newMap(t)
+	s := State{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
+	r, err := m.PutUp(t.Context(), s)
+	if err != nil || r.Kind != ownerref.Sealed || r.Armed {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	s.Armed = true
+	if r = change(t, m, r, s); r.Kind != ownerref.Sealed || !r.Armed {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestACopyOfAnArmedShieldIsNotArmed: between its deletion and its restoration legacy
+// pods may have begun to lead.
+func TestACopyOfAnArmedShieldIsNotArmed(t *testing.T) {
+	server, m, _ := newMap(t)
+	r := armed(t, m, "a")
+	again := r.Object.DeepCopy()
+	again.UID = "another"
+	server.Delete(mapPath)
+	server.Put(mapPath, again)
+	if r := mustRead(t, m); r.Kind != ownerref.Shield || r.Armed {
+		t.Errorf("read %+v", r)
+	}
+}
+
+// TestAMissingPermissionToWriteIsNamed: the verb and the resource, in words to act on.
+func TestAMissingPermissionToWriteIsNamed(t *testing.T) {
+	shield := ownerref.Recognize(configMap(dual, leaseRef("lock.a", "lease-a")))
+	for verb, do := range map[string]func(*ConfigMap) error{
+		"create": putUp(State{}.With(presenceOf("a"))),
+		"update": changed(shield, StateOf(shield)),
+		"delete": removed(shield),
+	} {
+		server, m, _ := newMap(t)
+		server.Before = apitest.Forbidden
+		err := do(m)
+		if want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", verb, err, want)
+		}
+	}
+}
+
+// TestOwnersTakeThePermissionToDelete if the API server has the same admission plugin as
+// OpenShift's.
+func TestOwnersTakeThePermissionToDelete(t *testing.T) {
+	server, m, _ := newMap(t)
+	r := up(t, m, "a")
+	server.Before = func(string, string) (int, apitest.Object) {
+		return http.StatusForbidden, apitest.Status(403, "Forbidden", `configmaps "lock" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>`, "configmaps", "lock")
+	}
+	_, err := m.Change(t.Context(), r, StateOf(r).With(presenceOf("b")))
+	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAShieldHasTheLabelsOfItsConfiguration when it is made and when it is changed, beside those
+// of others.
+func TestAShieldHasTheLabelsOfItsConfiguration(t *testing.T) {
+	server, m, _ := newMap(t)
+	m.labels = map[string]string{"team": "a"}
+	labels := func() any {
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		return server.Objects[mapPath]["metadata"].(apitest.Object)["labels"]
+	}
+	r := up(t, m, "a")
+	if got := labels(); !reflect.DeepEqual(got, apitest.Object{"team": "a"}) {
+		t.Errorf("made with the labels %v", got)
+	}
+	r.Object.Labels = map[string]string{"app": "op"}
+	if _, err := m.Change(t.Context(), r, StateOf(r).With(presenceOf("b"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := labels(); !reflect.DeepEqual(got, apitest.Object{"team": "a", "app": "op"}) {
+		t.Errorf("changed to the labels %v", got)
+	}
+}
