@@ -20,7 +20,7 @@ import (
 // tell tries to post an Event on the Lease.
 func (m *Migration) tell(ctx context.Context, r Report, out Outcome) {
 	reason := "MigrationAdvanced"
-	if s := r.course().stepTo(out.From, out.To); s != nil && s.By == ByRollback {
+	if s := r.course().stepTo(out.From, out.To); s != nil && s.By == byRollback {
 		reason = "MigrationRolledBack"
 	}
 	now := metav1.Now()

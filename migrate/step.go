@@ -59,20 +59,20 @@ func (e *RefusedError) Error() string {
 // written; Await waits for the candidates. If the step is not safe, Advance returns a
 // *RefusedError and an Outcome with the checks.
 func (m *Migration) Advance(ctx context.Context, o Options) (Outcome, error) {
-	return m.move(ctx, ByAdvance, o)
+	return m.move(ctx, byAdvance, o)
 }
 
 // Rollback goes back to the previous phase, in the same way as Advance: from sealed or clean
 // to dual, from dual to legacy.
 func (m *Migration) Rollback(ctx context.Context, o Options) (Outcome, error) {
-	return m.move(ctx, ByRollback, o)
+	return m.move(ctx, byRollback, o)
 }
 
 // Clean makes the leader remove the sealed ConfigMap, or in phase dual the election
 // record; otherwise it works as Advance does. The caller must acknowledge that nothing
 // can bring legacy pods back (checkNoWayBack).
 func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
-	return m.move(ctx, ByClean, o)
+	return m.move(ctx, byClean, o)
 }
 
 // attempts bounds how often a step is checked again because the Lease was written meanwhile,
@@ -110,7 +110,7 @@ func noSuchStep(r Report, by string, step *Step, to Phase) Check {
 		c.Detail, c.ToDo = fmt.Sprintf("%s does not lead from phase %s to %s", by, r.Phase, to), "go to "+string(step.To)
 	case r.Phase == "":
 		c.ToDo = r.begin()
-	case r.legacy.Elected && by == ByAdvance && r.Phase == Dual:
+	case r.legacy.Elected && by == byAdvance && r.Phase == Dual:
 		c.ToDo = "an election record ends by time and cannot be sealed: finish the rollout, and then clean"
 	}
 	return c

@@ -42,7 +42,7 @@ ClusterRole zonelect-migrate ('kubectl zonelect rights migrate' prints it) grant
 type migration struct {
 	env     *environment
 	printer printer
-	by      string // a migrate.By constant, the step that take takes; empty for plan
+	by      string // how a migrate.Step is taken, which take does; empty for plan
 	take    func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error)
 
 	to, legacyName, selector string
@@ -67,14 +67,14 @@ func newMigrate(env *environment) *cobra.Command {
 		RunE:        func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
-		newStep(env, migrate.ByAdvance, (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  # What it would change, and whether it is safe
+		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  # What it would change, and whether it is safe
   kubectl zonelect migrate advance my-operator --dry-run
 
   # In a script: no question, and two minutes for the candidates to follow
   kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m`),
-		newStep(env, migrate.ByRollback, (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
+		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
   kubectl zonelect migrate rollback my-operator --to dual`),
-		newStep(env, migrate.ByClean, (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Only you know whether anything can bring legacy pods back
+		newStep(env, "clean", (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Only you know whether anything can bring legacy pods back
   kubectl zonelect migrate clean my-operator --acknowledge no-way-back`),
 	)
 	return c
@@ -101,7 +101,7 @@ Then it asks you to confirm; without a terminal, give --yes. It waits until the
 candidates have followed. If they have not within --timeout, it fails, but the phase
 stays and they may still follow.`
 	f := c.Flags()
-	if by != migrate.ByClean {
+	if by != "clean" {
 		f.StringVar(&m.to, "to", "", "The phase to go to. The command refuses a step that leads elsewhere.")
 		_ = c.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(phases, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
