@@ -17,7 +17,7 @@ type Plan struct {
 	Next *Step `json:"next,omitempty"`
 	Back *Step `json:"back,omitempty"`
 	// Checks are those of Next; none if Next is taken by hand.
-	Checks Checks `json:"checks,omitempty"`
+	Checks []Check `json:"checks,omitempty"`
 }
 
 // Step is one step in words.

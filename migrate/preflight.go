@@ -48,27 +48,23 @@ type Check struct {
 	Acknowledgeable bool `json:"acknowledgeable,omitempty"`
 }
 
-// Checks are the conditions of a step.
-type Checks []Check
+// Passes reports whether the check lets the step be taken: it is OK, or may be acknowledged and
+// is among those that are.
+func (c Check) Passes(acknowledged ...string) bool {
+	return c.OK || c.Acknowledgeable && slices.Contains(acknowledged, c.Name)
+}
 
-// Failed returns those that have failed and are not acknowledged.
-func (c Checks) Failed(acknowledged ...string) Checks {
-	var failed Checks
-	for _, check := range c {
-		waived := check.Acknowledgeable && slices.Contains(acknowledged, check.Name)
-		if !check.OK && !waived {
-			failed = append(failed, check)
-		}
-	}
-	return failed
+// failed returns the checks that do not pass.
+func failed(checks []Check, acknowledged ...string) []Check {
+	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Passes(acknowledged...) })
 }
 
 // Preflight checks whether a step from the current phase to another is safe. It waits for the
 // leader's next renewal, which takes some seconds, or half a minute if nobody renews the Lease. If legacy pods have finished, it waits up
 // to twelve seconds more for heartbeats of their kubelets.
-func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
+func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
 	p, err := m.prepare(ctx, to)
-	if err != nil || len(p.fixed.Failed()) > 0 {
+	if err != nil || len(failed(p.fixed)) > 0 {
 		return p.fixed, err
 	}
 	_, checks, err := p.check(ctx)
@@ -79,8 +75,8 @@ func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
 type preflight struct {
 	*observer
 	to        Phase
-	fixed     Checks // permissions and API
-	alive     bool   // a renewal of the Lease was seen
+	fixed     []Check // permissions and API
+	alive     bool    // a renewal of the Lease was seen
 	revisions revisions
 }
 
@@ -90,8 +86,8 @@ const kubeletPatience = 12 * time.Second
 
 func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 	p := &preflight{observer: &observer{Migration: m}, to: to}
-	p.fixed = Checks{m.permissions(ctx, to)}
-	if len(p.fixed.Failed()) > 0 && !p.fixed[0].Acknowledgeable {
+	p.fixed = []Check{m.permissions(ctx, to)}
+	if !p.fixed[0].OK && !p.fixed[0].Acknowledgeable {
 		return p, nil // this user may not look at the rest
 	}
 	r, err := p.look(ctx)
@@ -127,7 +123,7 @@ func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 }
 
 // check looks again and returns all checks.
-func (p *preflight) check(ctx context.Context) (Report, Checks, error) {
+func (p *preflight) check(ctx context.Context) (Report, []Check, error) {
 	r, err := p.look(ctx)
 	if err != nil {
 		return r, p.fixed, err

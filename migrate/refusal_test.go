@@ -48,8 +48,10 @@ func TestStepsAreTakenOneAtATime(t *testing.T) {
 		}{{s.Advance, migrate.Clean}, {s.Advance, migrate.Dual}, {s.Advance, migrate.Legacy}, {s.Rollback, migrate.Dual}, {s.Clean, ""}, {s.Clean, migrate.Clean}} {
 			s.refuses(o.by, migrate.Options{To: o.to, Acknowledge: all}, "order")
 		}
-		if checks, err := s.Preflight(s.t.Context(), migrate.Clean); err != nil || len(checks.Failed(all...)) != 1 {
-			s.t.Errorf("preflight: %+v, %v", checks, err)
+		checks, err := s.Preflight(s.t.Context(), migrate.Clean)
+		failed := slices.DeleteFunc(checks, func(c migrate.Check) bool { return c.Passes(all...) })
+		if err != nil || len(failed) != 1 || failed[0].Name != "order" {
+			s.t.Errorf("preflight: %+v, %v", failed, err)
 		}
 		s.goes(s.Advance, migrate.Sealed)
 		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "order")

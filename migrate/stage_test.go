@@ -342,7 +342,7 @@ func (s *stage) goes(by mover, to migrate.Phase, acknowledge ...string) {
 
 // refuses checks that a step is refused for these checks, in order, and that the tool wrote
 // nothing.
-func (s *stage) refuses(by mover, o migrate.Options, names ...string) migrate.Checks {
+func (s *stage) refuses(by mover, o migrate.Options, names ...string) []migrate.Check {
 	s.t.Helper()
 	before := s.report()
 	_, err := by(s.t.Context(), o)

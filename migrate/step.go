@@ -29,18 +29,17 @@ type Options struct {
 
 // Outcome is a step that was taken or, in a dry run, could be.
 type Outcome struct {
-	From   Phase  `json:"from"`
-	To     Phase  `json:"to"`
-	Step   uint64 `json:"step"` // the number that the phase now has
-	DryRun bool   `json:"dryRun,omitempty"`
-	Checks Checks `json:"checks"`
+	From   Phase   `json:"from"`
+	To     Phase   `json:"to"`
+	Step   uint64  `json:"step"` // the number that the phase now has
+	DryRun bool    `json:"dryRun,omitempty"`
+	Checks []Check `json:"checks"`
 }
 
 // RefusedError says that a step was refused: nothing was written.
 type RefusedError struct {
 	From, To Phase
-	Checks   Checks // all
-	Failed   Checks // those that failed and were not acknowledged
+	Failed   []Check // those that failed and were not acknowledged
 }
 
 func (e *RefusedError) Error() string {
@@ -87,7 +86,7 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 	out := Outcome{From: r.Phase, To: o.To, DryRun: o.DryRun}
 	step := r.course().stepBy(r.Phase, by)
 	if step == nil || o.To != "" && o.To != step.To {
-		return out, refused(&out, Checks{noSuchStep(r, by, step, o.To)}, o)
+		return out, refused(&out, []Check{noSuchStep(r, by, step, o.To)}, o)
 	}
 	out.To = step.To
 	p, err := m.prepare(ctx, out.To)
@@ -117,10 +116,10 @@ func noSuchStep(r Report, by string, step *Step, to Phase) Check {
 }
 
 // refused notes the checks, and returns an error if they fail.
-func refused(out *Outcome, checks Checks, o Options) error {
+func refused(out *Outcome, checks []Check, o Options) error {
 	out.Checks = checks
-	if failed := checks.Failed(o.Acknowledge...); len(failed) > 0 {
-		return &RefusedError{out.From, out.To, checks, failed}
+	if all := failed(checks, o.Acknowledge...); len(all) > 0 {
+		return &RefusedError{out.From, out.To, all}
 	}
 	return nil
 }

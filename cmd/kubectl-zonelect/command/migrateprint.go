@@ -110,7 +110,7 @@ func step(w io.Writer, title string, s *migrate.Step) {
 
 // printChecks prints the checks of a step, and what to do about those that
 // failed.
-func printChecks(w io.Writer, checks migrate.Checks, acknowledged []string) error {
+func printChecks(w io.Writer, checks []migrate.Check, acknowledged []string) error {
 	var rows [][]string
 	for _, c := range checks {
 		rows = append(rows, []string{c.Name, resultOf(c, acknowledged), c.Detail})
@@ -118,7 +118,10 @@ func printChecks(w io.Writer, checks migrate.Checks, acknowledged []string) erro
 	if err := printTable(w, newTables(false), []string{"Check", "Result", "Detail"}, rows); err != nil {
 		return err
 	}
-	for _, c := range checks.Failed(acknowledged...) {
+	for _, c := range checks {
+		if c.Passes(acknowledged...) {
+			continue
+		}
 		tell(w, "%s: to do: %s\n", c.Name, c.ToDo)
 		if c.Acknowledgeable {
 			tell(w, "  or, if you know better: --acknowledge %s\n", c.Name)
@@ -131,7 +134,7 @@ func resultOf(c migrate.Check, acknowledged []string) string {
 	switch {
 	case c.OK:
 		return "ok"
-	case len(migrate.Checks{c}.Failed(acknowledged...)) == 0:
+	case c.Passes(acknowledged...):
 		return "acknowledged"
 	default:
 		return "FAILED"
