@@ -27,30 +27,30 @@ const (
 	renewalMost = 30 * time.Second
 )
 
-// NotFollowedError says that the context ended before the candidates had followed the phase.
-// The phase stays as it is: they may still follow it.
-type NotFollowedError struct {
-	Phase Phase
-	Why   []string // what prevents them
-	Err   error    // the cause of the context's end
+// notFollowedError says that the context ended before the candidates had followed the phase.
+type notFollowedError struct {
+	phase Phase
+	why   []string // what prevents them
+	err   error    // the cause of the context's end
 }
 
-func (e *NotFollowedError) Error() string {
-	why := strings.Join(e.Why, "; ")
-	if errors.Is(e.Err, context.DeadlineExceeded) {
-		return fmt.Sprintf("the candidates have not followed to phase %q in time: %s", e.Phase, why)
+func (e *notFollowedError) Error() string {
+	why := strings.Join(e.why, "; ")
+	if errors.Is(e.err, context.DeadlineExceeded) {
+		return fmt.Sprintf("the candidates have not followed to phase %q in time: %s", e.phase, why)
 	}
-	return fmt.Sprintf("the candidates have not followed to phase %q: %s: %v", e.Phase, why, e.Err)
+	return fmt.Sprintf("the candidates have not followed to phase %q: %s: %v", e.phase, why, e.err)
 }
 
-// Unwrap returns why the wait ended.
-func (e *NotFollowedError) Unwrap() error { return e.Err }
+func (e *notFollowedError) Unwrap() error { return e.err }
 
 // Await waits until the candidates have followed the phase on record: the ConfigMap is an
 // armed shield (dual), sealed, gone (clean), or returned while nobody holds the Lease
-// (legacy). It returns its last report, and a *NotFollowedError that says what prevents them
-// if ctx ends before. If tell is not nil, Await calls it with these reasons whenever they
-// change.
+// (legacy). If tell is not nil, Await calls it with what prevents them whenever that changes.
+//
+// It returns its last report. If ctx ends before they have followed, it also returns an error
+// that says what prevents them, and that wraps the cause of the end. The phase stays as it is:
+// they may still follow it.
 func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report, error) {
 	var p pulse
 	var last Report
@@ -73,7 +73,7 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 			why = []string{err.Error()} // the error may pass
 		}
 		if err := sleep.For(ctx, lookInterval); err != nil {
-			return last, &NotFollowedError{Phase: last.Phase, Why: why, Err: err}
+			return last, &notFollowedError{last.Phase, why, err}
 		}
 	}
 }
