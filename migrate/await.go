@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -99,7 +98,7 @@ func (r *Report) unfollowed(idle bool) []string {
 			why = r.Lease.Holder + " still holds the Lease"
 		}
 	case r.Phase == Dual:
-		done, why = cm.Kind == ownerref.Shield && cm.Armed && stays && h != nil && h.Shields, r.undone("an armed shield with the leader among its owners")+lingering
+		done, why = cm.Kind == ownerref.Shield && cm.Armed && stays && h != nil && r.shields(*h), r.undone("an armed shield with the leader among its owners")+lingering
 	case r.Phase == Sealed:
 		done, why = cm.Kind == ownerref.Sealed && cm.Armed && stays, r.undone("sealed")+lingering
 	case r.Phase == Clean:
@@ -107,7 +106,7 @@ func (r *Report) unfollowed(idle bool) []string {
 	default:
 		why = "no phase is on record"
 	}
-	same := record.Stage{Phase: r.Lease.Phase, Step: r.Lease.Step} == r.stage()
+	same := stageOf(r.Lease.Phase, r.Lease.Step) == r.stage()
 	switch {
 	case done && same:
 		return nil

@@ -16,7 +16,9 @@
 // An election record expires and cannot be sealed: clean follows dual, and rolls back to it.
 // The Lease notes which kind of lock moves.
 //
-// internal/inspect reads the cluster, as for kubectl zonelect status.
+// [Migration.Plan] says where a migration stands, what the next step does and what is in its way.
+// [Migration.Advance], [Migration.Rollback] and [Migration.Clean] take a step, and
+// [Migration.Await] waits until the candidates have followed.
 //
 // A step is refused with a [RefusedError], which lists the failed checks, unless all checks
 // pass or the caller has acknowledged those that fail and may be acknowledged. A caller may

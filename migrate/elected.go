@@ -11,13 +11,13 @@ import (
 )
 
 // Record returns the election record that moves to the Lease; zero if there is none.
-func (r *Report) Record() Elected {
+func (r *Report) Record() ElectionRecord {
 	for _, e := range r.ConfigMap.Elected {
 		if r.legacy.Elected && e.Resource == r.legacy.Resource {
 			return e
 		}
 	}
-	return Elected{}
+	return ElectionRecord{}
 }
 
 // electorLeads reports whether a legacy elector holds the record.

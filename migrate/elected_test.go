@@ -73,7 +73,7 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 			t := s.t
 			s.runs("old")
 			s.elects(kind, "old_1")
-			if r := s.report(); r.Legacy != fmt.Sprintf("annotation/%s/lock", kind) || r.ConfigMap.Kind != migrate.ElectionRecord || len(r.Problems) != 0 {
+			if r := s.report(); r.Legacy != fmt.Sprintf("annotation/%s/lock", kind) || r.ConfigMap.Kind != "record" || len(r.Problems) != 0 {
 				t.Errorf("at first there is %+v", r)
 			}
 			p, err := s.Plan(t.Context())

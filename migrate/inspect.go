@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +33,7 @@ type observer struct {
 }
 
 func (o *observer) look(ctx context.Context) (Report, error) {
-	r := Report{Namespace: o.config.Namespace, Lock: o.config.Lock, Candidates: []Candidate{}, LegacyPods: []LegacyPod{}}
+	r := Report{Namespace: o.config.Namespace, Lock: o.config.Lock, LegacyPods: []LegacyPod{}}
 	if err := o.readLease(ctx, &r); err != nil {
 		return Report{}, fmt.Errorf("inspecting lock %s: %w", o.config.Lock, err)
 	}
@@ -44,10 +43,10 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 			return Report{}, fmt.Errorf("inspecting lock %s: %w", o.config.Lock, err)
 		}
 	}
-	stage := record.Stage{Phase: r.Lease.Phase, Step: r.Lease.Step}
-	stage = stage.Later(record.Stage{Phase: r.ConfigMap.Phase, Step: r.ConfigMap.Step})
+	stage := stageOf(r.Lease.Phase, r.Lease.Step).Later(stageOf(r.ConfigMap.Phase, r.ConfigMap.Step))
 	r.Legacy = r.legacy.String()
-	r.Phase, r.Step = stage.Phase, stage.Step
+	r.Phase, r.Step = Phase(stage.Phase), stage.Step
+	r.Candidates = r.candidates()
 	r.findProblems()
 	return r, nil
 }
@@ -72,7 +71,7 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 	said, stage := r.read.Record, record.ReadStage(lock.Lease.Annotations)
 	d, ours := inspect.DetailsOf(said)
 	r.Lease = LeaseReport{
-		Exists: true, Phase: stage.Phase, Step: stage.Step, Holder: said.Holder,
+		Exists: true, Phase: Phase(stage.Phase), Step: stage.Step, Holder: said.Holder,
 		Ours: ours, Zone: d.Zone, Node: d.Node, Pod: d.Pod.String(), Token: d.Token,
 		Since: said.AcquireTime, Renewed: said.RenewTime, Transitions: said.Transitions,
 		DurationSeconds: int64(said.LeaseDuration / time.Second),
@@ -108,10 +107,6 @@ func (o *observer) readCandidates(ctx context.Context, r *Report) error {
 	if l := r.lock.Leader(); l != nil {
 		r.Lease.Zone = l.Zone
 	}
-	for _, c := range all {
-		c.Holds = c.Identity != "" && c.Identity == r.Lease.Holder
-	}
-	r.Candidates = append(r.Candidates, all...)
 	return nil
 }
 
@@ -137,9 +132,6 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	}
 	for _, p := range is.Presences {
 		to.Presences = append(to.Presences, p.Name)
-	}
-	for _, c := range r.Candidates {
-		c.Shields = slices.Contains(to.Presences, c.Presence)
 	}
 	for _, p := range is.Presumed {
 		to.Presumed = append(to.Presumed, p.String())
@@ -174,16 +166,23 @@ func (r *Report) stands(resource string) {
 		return
 	}
 	r.ConfigMap.Kind = ownerref.Absent
-	if r.Record() != (Elected{}) {
-		r.ConfigMap.Kind = ElectionRecord
+	if r.Record() != (ElectionRecord{}) {
+		r.ConfigMap.Kind = inspect.ElectionRecord
 	}
 }
 
 // elected adds the record of client-go's electors, if there is one.
 func (r *Report) elected(resource string, annotations map[string]string) {
-	if e, found := inspect.ReadElected(resource, annotations); found {
-		r.ConfigMap.Elected = append(r.ConfigMap.Elected, e)
+	said, found, err := inspect.ReadElected(annotations)
+	if !found {
+		return
 	}
+	e := ElectionRecord{Resource: resource, Holder: said.HolderIdentity, Since: said.AcquireTime.Time, Renewed: said.RenewTime.Time}
+	e.Ours = e.Holder != "" && annotations[record.AnnotationHolder] == e.Holder
+	if err != nil {
+		e.Error = err.Error()
+	}
+	r.ConfigMap.Elected = append(r.ConfigMap.Elected, e)
 }
 
 // count counts the legacy pods. M11 is off: only a candidate, which has watched them for

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
@@ -332,6 +333,17 @@ func TestThePlanSaysWhatTheNextStepDoesAndWhetherItCouldBeTaken(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestThePhasesAreThoseThatALeaseCarries, in their order.
+func TestThePhasesAreThoseThatALeaseCarries(t *testing.T) {
+	var names []string
+	for _, p := range []migrate.Phase{migrate.Legacy, migrate.Dual, migrate.Sealed, migrate.Clean} {
+		names = append(names, string(p))
+	}
+	if want := record.PhaseNames(); !slices.Equal(names, want) {
+		t.Errorf("they are %v, want %v", names, want)
+	}
 }
 
 func TestAConfigSaysWhatIsWrongWithIt(t *testing.T) {

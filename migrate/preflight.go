@@ -60,8 +60,9 @@ func failed(checks []Check, acknowledged ...string) []Check {
 }
 
 // Preflight checks whether a step from the current phase to another is safe. It waits for the
-// leader's next renewal, which takes some seconds, or half a minute if nobody renews the Lease. If legacy pods have finished, it waits up
-// to twelve seconds more for heartbeats of their kubelets.
+// leader's next renewal, which takes some seconds, or half a minute if nobody renews the Lease.
+// If legacy pods have finished, it waits up to twelve seconds more for heartbeats of their
+// kubelets.
 func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
 	p, err := m.prepare(ctx, to)
 	if err != nil || len(failed(p.fixed)) > 0 {

@@ -88,7 +88,7 @@ func (r *Report) checkHolder(f *inspect.Findings) {
 
 func (r *Report) checkCandidates(f *inspect.Findings) {
 	var stuck, alone []string
-	for _, c := range r.Candidates {
+	for _, c := range r.lock.Candidates {
 		if !c.Ready {
 			f.CheckPod(c)
 		}

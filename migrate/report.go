@@ -41,7 +41,7 @@ type Report struct {
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
-	lock   inspect.Election // its Lease, and that of the heartbeat that keeps it
+	lock   inspect.Election // its candidates, its Lease, and that of the heartbeat that keeps it
 	read   locks.Snapshot   // what they say
 	legacy record.Legacy
 }
@@ -72,15 +72,12 @@ type LeaseReport struct {
 	Expired bool `json:"expired"`
 }
 
-// ElectionRecord is the kind of a legacy object that holds client-go's election
-// record, which moves to a Lease.
-const ElectionRecord = inspect.ElectionRecord
-
 // ConfigMapReport is the object in the legacy lock's place: a ConfigMap, or an Endpoints
 // object.
 type ConfigMapReport struct {
 	Name string `json:"name"`
-	// Kind is empty if the object could not be read.
+	// Kind is "record" if the object holds an election record that moves to the Lease. It is
+	// empty if the object could not be read.
 	Kind  ownerref.Kind `json:"kind,omitempty"`
 	Phase Phase         `json:"phase,omitempty"`
 	Step  uint64        `json:"step,omitempty"`
@@ -97,18 +94,52 @@ type ConfigMapReport struct {
 	Why string `json:"why,omitempty"`
 	// Elected are the records that client-go's electors used before Leases, on the
 	// ConfigMap and on the Endpoints of that name.
-	Elected []Elected `json:"elected,omitempty"`
+	Elected []ElectionRecord `json:"elected,omitempty"`
 
 	shield ownerref.Record
 }
 
-// Elected is an election record of client-go outside of a Lease.
-type Elected = inspect.Elected
+// ElectionRecord is an election record of client-go outside of a Lease.
+type ElectionRecord struct {
+	Resource string `json:"resource"` // configmaps or endpoints
+	Holder   string `json:"holder,omitempty"`
+	// Ours says that a zonelect program wrote the holder.
+	Ours    bool      `json:"ours"`
+	Since   time.Time `json:"since,omitzero"`
+	Renewed time.Time `json:"renewed,omitzero"`
+	Error   string    `json:"error,omitempty"` // what in it cannot be read
+}
 
-// Candidate is a program with a presence object at the lock: its identity, where it runs,
-// what it waits for, whether its pod exists, and whether it holds the Lease. A candidate in
-// mode lease takes no part in the migration: it is not counted as following the phase.
-type Candidate = inspect.Candidate
+// Candidate is a program with a presence object at the lock. The presence says what was true
+// when it was written; only the pod tells whether the candidate still runs. A candidate in mode
+// lease takes no part in the migration: it is not counted as following the phase.
+type Candidate struct {
+	Identity string `json:"identity"`
+	Pod      string `json:"pod,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	// ZoneByNode says that the candidate does not know its zone: Zone is the label of its node.
+	ZoneByNode bool   `json:"zoneByNode,omitempty"`
+	Node       string `json:"node,omitempty"`
+	Version    string `json:"version,omitempty"`
+	Mode       string `json:"mode,omitempty"` // auto, dual or lease
+	// Waiting is what it waits for before it may lead, and Unhealthy why it says that it should
+	// not lead, in words.
+	Waiting   string `json:"waiting,omitempty"`
+	Unhealthy string `json:"unhealthy,omitempty"`
+	// TakeoverDelay is how it finds its takeover delay, in words; empty if it does not say.
+	TakeoverDelay string `json:"takeoverDelay,omitempty"`
+	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that is not Running.
+	PodState string `json:"podState,omitempty"`
+	Presence string `json:"presence"` // the name of its presence object
+	UID      string `json:"uid"`      // of its pod
+	// Exists says whether its pod exists. Ready is the pod's condition of that name.
+	Exists bool `json:"exists"`
+	Ready  bool `json:"ready"`
+	// Holds says whether it holds the Lease, and Shields whether it is among the shield's
+	// owners.
+	Holds   bool `json:"holds"`
+	Shields bool `json:"shields"`
+}
 
 // LegacyPod is a pod that may still lead by the ConfigMap.
 type LegacyPod struct {
@@ -120,16 +151,16 @@ type LegacyPod struct {
 }
 
 // existing returns the candidates whose pods exist and that meet a condition.
-func (r *Report) existing(meets func(Candidate) bool) []Candidate {
-	return slices.DeleteFunc(slices.Clone(r.Candidates), func(c Candidate) bool { return !c.Exists || !meets(c) })
+func (r *Report) existing(meets func(inspect.Candidate) bool) []inspect.Candidate {
+	return slices.DeleteFunc(slices.Clone(r.lock.Candidates), func(c inspect.Candidate) bool { return !c.Exists || !meets(c) })
 }
 
 // running returns the candidates that take part and whose pods exist.
-func (r *Report) running() []Candidate { return r.existing(Candidate.TakesPart) }
+func (r *Report) running() []inspect.Candidate { return r.existing(inspect.Candidate.TakesPart) }
 
 // mayLead returns the candidates that the phase allows to lead, and whose pods exist.
-func (r *Report) mayLead() []Candidate {
-	return r.existing(func(c Candidate) bool {
+func (r *Report) mayLead() []inspect.Candidate {
+	return r.existing(func(c inspect.Candidate) bool {
 		return c.TakesPart() || r.leaseAlone() && c.Mode == presence.Alone
 	})
 }
@@ -158,12 +189,39 @@ func (r *Report) leaseAlone() bool {
 
 // holder returns the candidate that holds the Lease and takes part; nil if none
 // does.
-func (r *Report) holder() *Candidate {
-	holds := func(c Candidate) bool { return c.Holds && c.TakesPart() }
-	if i := slices.IndexFunc(r.Candidates, holds); i >= 0 {
-		return &r.Candidates[i]
+func (r *Report) holder() *inspect.Candidate {
+	if i := slices.IndexFunc(r.lock.Candidates, func(c inspect.Candidate) bool { return r.holds(c) && c.TakesPart() }); i >= 0 {
+		return &r.lock.Candidates[i]
 	}
 	return nil
 }
 
-func (r *Report) stage() record.Stage { return record.Stage{Phase: r.Phase, Step: r.Step} }
+// holds reports whether a candidate holds the Lease.
+func (r *Report) holds(c inspect.Candidate) bool {
+	return c.Identity != "" && c.Identity == r.Lease.Holder
+}
+
+// shields reports whether a candidate is among the shield's owners.
+func (r *Report) shields(c inspect.Candidate) bool {
+	return slices.Contains(r.ConfigMap.Presences, c.Presence)
+}
+
+// candidates returns the candidates as a report says them.
+func (r *Report) candidates() []Candidate {
+	all := []Candidate{}
+	for _, c := range r.lock.Candidates {
+		all = append(all, Candidate{
+			Identity: c.Identity, Pod: c.Pod, Zone: c.Zone, ZoneByNode: c.ZoneByNode, Node: c.Node, Version: c.Version, Mode: c.Mode,
+			Waiting: c.Waiting, Unhealthy: c.Unhealthy, TakeoverDelay: c.TakeoverDelay, PodState: c.PodState,
+			Presence: c.Presence, UID: c.UID, Exists: c.Exists, Ready: c.Ready, Holds: r.holds(c), Shields: r.shields(c),
+		})
+	}
+	return all
+}
+
+// stage returns the phase with its place in the order of changes.
+func (r *Report) stage() record.Stage { return stageOf(r.Phase, r.Step) }
+
+func stageOf(p Phase, step uint64) record.Stage {
+	return record.Stage{Phase: record.Phase(p), Step: step}
+}

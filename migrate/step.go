@@ -69,7 +69,7 @@ func (m *Migration) Rollback(ctx context.Context, o Options) (Outcome, error) {
 
 // Clean makes the leader remove the sealed ConfigMap, or in phase dual the election
 // record; otherwise it works as Advance does. The caller must acknowledge that nothing
-// can bring legacy pods back (checkNoWayBack).
+// can bring legacy pods back (the check no-way-back).
 func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, byClean, o)
 }
@@ -142,7 +142,7 @@ func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o 
 		if o.DryRun {
 			return out, nil
 		}
-		if err = p.write(ctx, r, record.Stage{Phase: out.To, Step: out.Step}); err == nil {
+		if err = p.write(ctx, r, stageOf(out.To, out.Step)); err == nil {
 			p.tell(ctx, r, out)
 		}
 	}

@@ -40,28 +40,21 @@ type Candidate struct {
 	NodeState string `json:"nodeState,omitempty"`
 
 	// Part is what a migration needs besides. A Reader fills it in; a [Status] has none.
-	*Part
+	*Part `json:"-"`
 }
 
 // Part is a candidate's part in a migration.
 type Part struct {
-	Presence string `json:"presence"` // the name of its presence object
-	UID      string `json:"uid"`      // of its pod
+	Presence string // the name of its presence object
+	UID      string // of its pod
 	// Exists says whether its pod exists. Ready is the pod's condition of that name.
-	Exists bool `json:"exists"`
-	Ready  bool `json:"ready"`
-	// Holds says whether it holds the Lease, and Shields whether it is among the shield's
-	// owners.
-	Holds   bool `json:"holds"`
-	Shields bool `json:"shields"`
-
+	Exists, Ready bool
 	// Controller is the UID of the pod's controller, such as a ReplicaSet.
-	Controller types.UID `json:"-"`
+	Controller types.UID
 	// ServiceAccount is the pod's; empty if the pod was not read.
-	ServiceAccount string `json:"-"`
-
+	ServiceAccount string
 	// Roster is the name under which it announced itself: the lock's, or that of its Group.
-	Roster string `json:"-"`
+	Roster string
 
 	workload string // of the pod, as WorkloadOf names it
 	created  int64  // when the presence was made, in seconds since 1970

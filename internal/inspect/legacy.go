@@ -6,7 +6,6 @@ package inspect
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -34,32 +33,19 @@ type Legacy struct {
 	led bool // legacy pods led by it, see ownerref.Record.Led
 }
 
-// Elected is an election record of client-go outside of a Lease.
-type Elected struct {
-	Resource string `json:"resource"` // configmaps or endpoints
-	Holder   string `json:"holder,omitempty"`
-	// Ours says that a zonelect program wrote the holder.
-	Ours    bool      `json:"ours"`
-	Since   time.Time `json:"since,omitzero"`
-	Renewed time.Time `json:"renewed,omitzero"`
-	Error   string    `json:"error,omitempty"` // what in it cannot be read
-}
-
-// ReadElected returns the election record in the annotations of an object of that
-// resource; found is false if there is none.
-func ReadElected(resource string, annotations map[string]string) (e Elected, found bool) {
+// ReadElected returns client-go's election record in the annotations of an object; found is
+// false if there is none, and err says why one cannot be read.
+func ReadElected(annotations map[string]string) (said record.Elected, found bool, err error) {
 	raw, found := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
 	if !found {
-		return Elected{}, false
+		return record.Elected{}, false, nil
 	}
-	e = Elected{Resource: resource}
-	said, err := record.ParseElected(raw)
+	said, err = record.ParseElected(raw)
 	if err != nil {
-		e.Error = fmt.Sprintf("its election record cannot be read: %v", err)
+		err = fmt.Errorf("its election record cannot be read: %w", err)
 	}
-	e.Holder, e.Since, e.Renewed = record.Identity(said.HolderIdentity), said.AcquireTime.Time, said.RenewTime.Time
-	e.Ours = e.Holder != "" && annotations[record.AnnotationHolder] == e.Holder
-	return e, true
+	said.HolderIdentity = record.Identity(said.HolderIdentity)
+	return said, true, err
 }
 
 // objectKinds are the kinds of objects as kubectl takes them.
@@ -105,13 +91,13 @@ func recognized(cm *corev1.ConfigMap) legacyObject {
 
 // elected identifies an object in the place of an election record. An object without a
 // record counts as none.
-func elected(resource string, annotations map[string]string) legacyObject {
-	switch e, found := ReadElected(resource, annotations); {
+func elected(annotations map[string]string) legacyObject {
+	switch said, found, err := ReadElected(annotations); {
 	case !found:
 		return legacyObject{Legacy: Legacy{Kind: ownerref.Absent}}
-	case e.Error != "":
-		return legacyObject{Legacy: Legacy{Kind: ownerref.Foreign}, why: e.Error}
+	case err != nil:
+		return legacyObject{Legacy: Legacy{Kind: ownerref.Foreign}, why: err.Error()}
 	default:
-		return legacyObject{Legacy: Legacy{Kind: ElectionRecord, Holder: e.Holder}}
+		return legacyObject{Legacy: Legacy{Kind: ElectionRecord, Holder: said.HolderIdentity}}
 	}
 }

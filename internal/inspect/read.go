@@ -179,9 +179,9 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 	if lock.Resource == record.Endpoints {
 		endpoints, err := r.Endpoints(ctx, namespace, lock.Name)
 		if err != nil || endpoints == nil {
-			return elected(lock.Resource, nil), err
+			return elected(nil), err
 		}
-		return elected(lock.Resource, endpoints.Annotations), nil
+		return elected(endpoints.Annotations), nil
 	}
 	cm, err := r.ConfigMap(ctx, namespace, lock.Name)
 	if err != nil {
@@ -192,7 +192,7 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 		annotations = cm.Annotations
 	}
 	if _, is := annotations[resourcelock.LeaderElectionRecordAnnotationKey]; is || lock.Elected {
-		return elected(lock.Resource, annotations), nil
+		return elected(annotations), nil
 	}
 	return recognized(cm), nil
 }

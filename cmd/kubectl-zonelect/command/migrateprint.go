@@ -87,7 +87,11 @@ func candidatesText(all []migrate.Candidate) string {
 	if len(all) == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%d (%s)", len(all), byZone(inspect.ByZone(all)))
+	var zones []inspect.Candidate
+	for _, c := range all {
+		zones = append(zones, inspect.Candidate{Identity: c.Identity, Zone: c.Zone})
+	}
+	return fmt.Sprintf("%d (%s)", len(all), byZone(inspect.ByZone(zones)))
 }
 
 func legacyText(r migrate.Report) string {
