@@ -172,7 +172,8 @@ sim: ## Simulated elections, MINUTES=60 of each population, noted in build/sim.j
 		-ledger $(CURDIR)/build/sim.jsonl -commit $$(git describe --always --dirty --abbrev=12 --exclude '*'))
 
 .PHONY: model
-model: ## The protocols as models, by spin and gcc (5 min); ARGS='-long -memory 6000': 20 min
+model: ## The protocols as models, by spin and gcc, and all small schedules (7 min); ARGS='-long -memory 6000': 20 min
+	go test -v -count=1 -run 'TestNoSmallSchedule|TestCandidatesAreInterchangeable' ./election -explore
 	go run ./test/suites/model $(ARGS)
 
 .PHONY: mutants

@@ -5,6 +5,7 @@ package election
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -813,46 +814,55 @@ const sampled = 50
 // explored are the schedules, by what they are about.
 var explored = []struct {
 	about string
+	many  bool // there are more than 100,000 states
 	may   budget
 }{
-	{"three writes each", budget{writes: 3}},
-	{"three writes each, of which two are lost", budget{writes: 3, losses: 2}},
-	{"reads", budget{writes: 1, reads: 2}},
-	{"reads after a loss", budget{writes: 1, reads: 1, losses: 1}},
-	{"nothing is due", budget{writes: 2, ticks: 1, losses: 1}},
-	{"the leader's clock is fast", budget{writes: 2, losses: 1, drift: [2]int{1, 0}}},
-	{"the follower's clock is fast", budget{writes: 2, losses: 1, drift: [2]int{0, 1}}},
-	{"no record at first", budget{writes: 2, losses: 1, absent: true}},
-	{"a deletion", budget{writes: 2, losses: 1, deletions: 1}},
-	{"two deletions", budget{writes: 1, losses: 1, deletions: 2}},
-	{"a deletion, and a fast clock", budget{writes: 1, losses: 1, deletions: 1, drift: [2]int{0, 1}}},
-	{"a deletion, and reads", budget{writes: 1, reads: 1, deletions: 1}},
-	{"an emptied record", budget{writes: 2, emptyings: 1}},
-	{"an emptied record, and a loss", budget{writes: 1, losses: 1, emptyings: 2}},
-	{"a hand's edits", budget{writes: 1, losses: 1, edits: 2}},
-	{"a hand's edit, and an emptied record", budget{writes: 1, edits: 1, emptyings: 1}},
-	{"a client-go candidate", budget{writes: 2, strangers: 1}},
-	{"a client-go candidate, and a death", budget{writes: 1, strangers: 1, deaths: 1}},
-	{"a client-go candidate, and a resignation", budget{writes: 2, strangers: 1, resignations: 1}},
-	{"a client-go candidate of a longer lease", budget{writes: 1, strangers: 1, longer: true}},
-	{"a client-go candidate of a longer lease, and an emptied record", budget{writes: 1, strangers: 1, emptyings: 1, longer: true}},
-	{"a client-go candidate of a longer lease, and a hand's edit", budget{writes: 1, strangers: 1, edits: 1, longer: true}},
-	{"a client-go candidate of a longer lease, and a deletion", budget{writes: 1, strangers: 1, deletions: 1, longer: true}},
-	{"a client-go candidate that clears another's lease", budget{writes: 2, losses: 1, clears: 1}},
-	{"a client-go candidate that leads and clears", budget{writes: 1, strangers: 1, clears: 1}},
-	{"wall clocks that are off", budget{writes: 2, losses: 1, wall: [2]time.Duration{-time.Hour, time.Hour}}},
-	{"one name", budget{writes: 2, losses: 1, oneName: true}},
-	{"one name, and a resignation", budget{writes: 2, resignations: 1, oneName: true}},
-	{"one name, and an emptied record", budget{writes: 1, losses: 1, emptyings: 1, oneName: true}},
-	{"one name, and a hand's edit", budget{writes: 1, edits: 1, oneName: true}},
-	{"a death, and a loss", budget{writes: 2, losses: 1, deaths: 1}},
-	{"a resignation, and a loss", budget{writes: 2, losses: 1, resignations: 1}},
-	{"a resignation, and an emptied record", budget{writes: 1, resignations: 1, emptyings: 1}},
+	{"three writes each", false, budget{writes: 3}},
+	{"three writes each, of which two are lost", true, budget{writes: 3, losses: 2}},
+	{"reads", true, budget{writes: 1, reads: 2}},
+	{"reads after a loss", true, budget{writes: 1, reads: 1, losses: 1}},
+	{"nothing is due", true, budget{writes: 2, ticks: 1, losses: 1}},
+	{"the leader's clock is fast", false, budget{writes: 2, losses: 1, drift: [2]int{1, 0}}},
+	{"the follower's clock is fast", false, budget{writes: 2, losses: 1, drift: [2]int{0, 1}}},
+	{"no record at first", false, budget{writes: 2, losses: 1, absent: true}},
+	{"a deletion", true, budget{writes: 2, losses: 1, deletions: 1}},
+	{"two deletions", false, budget{writes: 1, losses: 1, deletions: 2}},
+	{"a deletion, and a fast clock", false, budget{writes: 1, losses: 1, deletions: 1, drift: [2]int{0, 1}}},
+	{"a deletion, and reads", true, budget{writes: 1, reads: 1, deletions: 1}},
+	{"an emptied record", true, budget{writes: 2, emptyings: 1}},
+	{"an emptied record, and a loss", false, budget{writes: 1, losses: 1, emptyings: 2}},
+	{"a hand's edits", true, budget{writes: 1, losses: 1, edits: 2}},
+	{"a hand's edit, and an emptied record", true, budget{writes: 1, edits: 1, emptyings: 1}},
+	{"a client-go candidate", false, budget{writes: 2, strangers: 1}},
+	{"a client-go candidate, and a death", false, budget{writes: 1, strangers: 1, deaths: 1}},
+	{"a client-go candidate, and a resignation", true, budget{writes: 2, strangers: 1, resignations: 1}},
+	{"a client-go candidate of a longer lease", false, budget{writes: 1, strangers: 1, longer: true}},
+	{"a client-go candidate of a longer lease, and an emptied record", true, budget{writes: 1, strangers: 1, emptyings: 1, longer: true}},
+	{"a client-go candidate of a longer lease, and a hand's edit", true, budget{writes: 1, strangers: 1, edits: 1, longer: true}},
+	{"a client-go candidate of a longer lease, and a deletion", true, budget{writes: 1, strangers: 1, deletions: 1, longer: true}},
+	{"a client-go candidate that clears another's lease", true, budget{writes: 2, losses: 1, clears: 1}},
+	{"a client-go candidate that leads and clears", false, budget{writes: 1, strangers: 1, clears: 1}},
+	{"wall clocks that are off", false, budget{writes: 2, losses: 1, wall: [2]time.Duration{-time.Hour, time.Hour}}},
+	{"one name", false, budget{writes: 2, losses: 1, oneName: true}},
+	{"one name, and a resignation", false, budget{writes: 2, resignations: 1, oneName: true}},
+	{"one name, and an emptied record", false, budget{writes: 1, losses: 1, emptyings: 1, oneName: true}},
+	{"one name, and a hand's edit", false, budget{writes: 1, edits: 1, oneName: true}},
+	{"a death, and a loss", true, budget{writes: 2, losses: 1, deaths: 1}},
+	{"a resignation, and a loss", false, budget{writes: 2, losses: 1, resignations: 1}},
+	{"a resignation, and an emptied record", false, budget{writes: 1, resignations: 1, emptyings: 1}},
 }
 
+var exploresAll = flag.Bool("explore", false, "explores the schedules with the most states too")
+
 func TestNoSmallScheduleMakesTwoLeaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores for long, on one goroutine at a time")
+	}
 	for _, one := range explored {
 		t.Run(one.about, func(t *testing.T) {
+			if one.many && !*exploresAll {
+				t.Skip("explored with -explore")
+			}
 			t.Parallel()
 			from := time.Now()
 			states := explore(t, one.may, true)
