@@ -13,7 +13,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -68,8 +67,13 @@ func attachmentOf(lease *coordinationv1.Lease) (attachment, bool) {
 func attach(lease *coordinationv1.Lease, a attachment) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationHeartbeat, a.String())
-	lease.Spec.LeaseDurationSeconds = ptr.To(int32(never / time.Second))
+	lease.Spec.LeaseDurationSeconds = seconds(never)
 	return lease
+}
+
+func seconds(d time.Duration) *int32 {
+	n := int32(d / time.Second)
+	return &n
 }
 
 // detach returns a copy of a lock's Lease that no heartbeat keeps. Its duration is one that
@@ -127,7 +131,8 @@ func withdraw(lease *coordinationv1.Lease, e epoch) *coordinationv1.Lease {
 	}
 	lease = lease.DeepCopy()
 	if is {
-		lease.Spec.HolderIdentity = ptr.To("")
+		nobody := ""
+		lease.Spec.HolderIdentity = &nobody
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationWithdrawn, w.String())
 	return lease
@@ -136,7 +141,7 @@ func withdraw(lease *coordinationv1.Lease, e epoch) *coordinationv1.Lease {
 // detached returns a copy of a lock's Lease that the heartbeat a kept until now.
 func detached(lease *coordinationv1.Lease, a attachment, now time.Time) *coordinationv1.Lease {
 	lease = detach(lease)
-	lease.Spec.LeaseDurationSeconds = ptr.To(int32(a.lease / time.Second))
+	lease.Spec.LeaseDurationSeconds = seconds(a.lease)
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: now}
 	return lease
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -272,7 +271,7 @@ func TestL3AWithdrawnEpochIsOverWhoeverPutsTheNameBack(t *testing.T) {
 	l := record.Write(nil, locks.Record{Holder: "a", AcquireTime: time.Now(), RenewTime: time.Now(), Details: locks.Details{Holder: "a", Nonce: "n"}})
 	l.ResourceVersion = "20"
 	over := withdraw(l, epochOf(l))
-	over.Spec.HolderIdentity = ptr.To("a")
+	over.Spec.HolderIdentity = apitest.Ptr("a")
 	if e := epochOf(over); e != "" {
 		t.Errorf("the epoch %s goes on", e)
 	}

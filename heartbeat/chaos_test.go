@@ -13,8 +13,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -89,7 +89,7 @@ func (c *chaos) strike() string {
 		return "delete " + name
 	case 8:
 		name := c.heart()
-		c.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
+		c.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") })
 		return "empty " + name
 	case 9:
 		name := c.heart()

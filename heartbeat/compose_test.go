@@ -9,8 +9,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -43,7 +43,7 @@ func TestWhatALockAndItsHeartbeatMakeTogether(t *testing.T) {
 		return change(l, func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil })
 	}
 	another := change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = at(3) })
-	emptied := change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
+	emptied := change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") })
 	gone, bare := at(1).Add(time.Microsecond), time.UnixMicro(20)
 	for what, c := range map[string]struct {
 		lock, heart *coordinationv1.Lease
@@ -61,14 +61,14 @@ func TestWhatALockAndItsHeartbeatMakeTogether(t *testing.T) {
 		"withdrawn before the lock's write":   {lockAt(35, 7), noted(40, 30, 5), 40, at(7), true, voidWithdrawn, false},
 		"withdrawn before a hand's write":     {lockAt(35, 1), noted(40, 30, 5), 40, at(5), true, voidWithdrawn, false},
 		"withdrawn, and the holder's name put back": {lockAt(20, 1), change(noted(40, 30, 5), func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity = ptr.To("a")
+			l.Spec.HolderIdentity = apitest.Ptr("a")
 		}), 40, at(5), true, voidWithdrawn, false},
 		"emptied":        {lockAt(20, 1), emptied, 30, gone, true, voidGone, true},
 		"deleted":        {lockAt(20, 1), nil, 50, gone, true, voidGone, false},
 		"another object": {lockAt(20, 1), change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.UID = "v" }), 30, gone, true, voidGone, false},
 		"another epoch":  {lockAt(20, 1), another, 30, gone, true, voidGone, true},
 		"another epoch and the note of this one": {lockAt(20, 1), change(noted(40, 30, 5), func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity, l.Spec.AcquireTime.Time = ptr.To("a"), at(3)
+			l.Spec.HolderIdentity, l.Spec.AcquireTime.Time = apitest.Ptr("a"), at(3)
 		}), 40, at(5), true, voidWithdrawn, false},
 		"another epoch, and then withdrawn":               {lockAt(20, 1), withdrawnAt(40, another), 40, gone, true, voidWithdrawn, false},
 		"emptied, and then withdrawn":                     {lockAt(20, 1), withdrawnAt(40, emptied), 40, gone, true, voidWithdrawn, false},
@@ -107,14 +107,14 @@ func TestS3AnEmptiedLockSaysHowLongItsHolderMayWork(t *testing.T) {
 	l := record.Write(nil, locks.Record{Holder: "a", LeaseDuration: 30 * time.Second, Details: locks.Details{Holder: "a", Nonce: "n"}})
 	l.Name = "lock"
 	l = attach(l, attachment{name: "heart", uid: "uid", epoch: "n.1", lease: 30 * time.Second})
-	l.Spec.HolderIdentity = ptr.To("")
+	l.Spec.HolderIdentity = apitest.Ptr("")
 	for _, shown := range []time.Duration{never, time.Second} {
-		l.Spec.LeaseDurationSeconds = ptr.To(int32(shown / time.Second))
+		l.Spec.LeaseDurationSeconds = apitest.Ptr(int32(shown / time.Second))
 		if s := compose(l, leasewatch.State{}); s.Record.LeaseDuration != 30*time.Second || s.Kept {
 			t.Errorf("on a record of %v the lease is %v, kept %v", shown, s.Record.LeaseDuration, s.Kept)
 		}
 	}
-	l.Spec.LeaseDurationSeconds = ptr.To(int32(never / time.Second))
+	l.Spec.LeaseDurationSeconds = apitest.Ptr(int32(never / time.Second))
 	delete(l.Annotations, record.AnnotationHeartbeat)
 	if s := compose(l, leasewatch.State{}); s.Record.LeaseDuration != 0 {
 		t.Errorf("without the annotation the lease is %v", s.Record.LeaseDuration)

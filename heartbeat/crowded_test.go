@@ -13,8 +13,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -26,7 +26,7 @@ func (w *world) crowd() {
 	for i := range 500 {
 		lease := leaseOf(fmt.Sprintf("aa-%03d", i), time.Now())
 		if i < 100 {
-			lease.Spec.HolderIdentity = ptr.To(strings.Repeat("x", 60<<10))
+			lease.Spec.HolderIdentity = apitest.Ptr(strings.Repeat("x", 60<<10))
 		}
 		w.Put(all+lease.Name, lease)
 	}
@@ -99,7 +99,7 @@ func TestS4ALockThatIsTooLongToBeReadIsHeld(t *testing.T) {
 		if events, err := f.take(); len(events) > 0 || err != nil {
 			t.Fatalf("it hears of %d changes, %v", len(events), err)
 		}
-		w.edit("lock", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To(strings.Repeat("x", 5<<20)) })
+		w.edit("lock", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr(strings.Repeat("x", 5<<20)) })
 		synctest.Wait()
 		events, err := f.take()
 		if len(events) > 0 || err == nil {
@@ -115,7 +115,7 @@ func TestS4ALockThatIsTooLongToBeReadIsHeld(t *testing.T) {
 func TestS4ALongHolderHoldsTheLock(t *testing.T) {
 	scenario(t, func(w *world) {
 		long := leaseOf("lock", time.Now())
-		long.Spec.HolderIdentity = ptr.To(strings.Repeat("x", 1_450_000))
+		long.Spec.HolderIdentity = apitest.Ptr(strings.Repeat("x", 1_450_000))
 		w.Put(all+"lock", long)
 		s, err := w.process("b", false).lockNamed("lock").Read(context.Background())
 		if err != nil || s.Record.Holder == "" || len(s.Record.Holder) > record.MaxText {

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
 )
 
 // lost has the first n writes of a process that match get no answer, and never land.
@@ -190,7 +190,7 @@ func TestS7AHeartbeatThatIsNewerThanAnAnswerHidesNoWrite(t *testing.T) {
 				return
 			}
 			w.edit("lock-0", func(l *coordinationv1.Lease) {
-				l.Spec.HolderIdentity = ptr.To("x")
+				l.Spec.HolderIdentity = apitest.Ptr("x")
 				l.Annotations = nil
 			})
 			for before := number(); number() == before; {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -20,7 +20,7 @@ import (
 func TestL5AnEpochThatHasEndedNeverComesBack(t *testing.T) {
 	for what, end := range map[string]func(*coordinationv1.Lease){
 		"withdrawn": func(l *coordinationv1.Lease) { *l = *withdraw(l, epochOf(l)) },
-		"emptied":   func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") },
+		"emptied":   func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") },
 	} {
 		t.Run(what, func(t *testing.T) {
 			scenario(t, func(w *world) {
@@ -126,7 +126,7 @@ func TestL5AnEpochThatAHandHasMadeKeepsNoLock(t *testing.T) {
 func TestS5AnEmptiedLockIsNotDetached(t *testing.T) {
 	led(t, 1, func(w *world, _ *process) {
 		l := w.lease("lock-0")
-		l.Name, l.UID, l.Spec.HolderIdentity = "lock-9", "of another", ptr.To("")
+		l.Name, l.UID, l.Spec.HolderIdentity = "lock-9", "of another", apitest.Ptr("")
 		w.Put(all+"lock-9", l)
 		before := w.lease("lock-9").ResourceVersion
 		elapse(w.Timing.LeaseDuration)

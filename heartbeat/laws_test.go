@@ -14,7 +14,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
@@ -42,11 +41,11 @@ func led(t *testing.T, n int, f func(w *world, a *process)) {
 func TestL1AHeartbeatRenewsNoLockThatAHandHasChanged(t *testing.T) {
 	for what, change := range map[string]func(*coordinationv1.Lease){
 		"given to another": func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity = ptr.To("x")
+			l.Spec.HolderIdentity = apitest.Ptr("x")
 			l.Annotations[record.AnnotationHolder] = "x"
 			delete(l.Annotations, record.AnnotationHeartbeat)
 		},
-		"emptied": func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") },
+		"emptied": func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") },
 	} {
 		t.Run(what, func(t *testing.T) {
 			led(t, 1, func(w *world, a *process) {
@@ -182,7 +181,7 @@ func TestL4AHeartbeatThatIsGoneIsWaitedForAWholeLease(t *testing.T) {
 	for what, spoil := range map[string]func(w *world){
 		"deleted": func(w *world) { w.Delete(all + "heart-a") },
 		"emptied": func(w *world) {
-			w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
+			w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") })
 		},
 		"another epoch": func(w *world) {
 			w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = time.Now() })

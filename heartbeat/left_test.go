@@ -18,10 +18,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -118,7 +118,7 @@ func TestL8WhateverHappensToTheHeartbeatsLeaseReleasedLocksAreTakenAtOnce(t *tes
 			w.edit("heart-a", func(l *coordinationv1.Lease) { *l = *withdraw(l, epochOf(l)) })
 		},
 		"emptied": func(w *world) {
-			w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
+			w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") })
 		},
 		"stripped": func(w *world) {
 			w.edit("heart-a", func(l *coordinationv1.Lease) { delete(l.Annotations, record.AnnotationReleasedLocks) })

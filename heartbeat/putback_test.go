@@ -10,8 +10,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -43,14 +43,14 @@ func TestL4AnEpochOfUnknownEndIsWithdrawnToo(t *testing.T) {
 		heart := leaseOf("heart-a", time.Now())
 		w.Put(all+"heart-a", heart)
 		w.Put(all+"lock", attach(leaseOf("lock", time.Now()), attachmentTo(heart)))
-		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
+		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") })
 		seen, err := lock.Read(w.Context())
 		if err != nil || !seen.Kept {
 			w.Fatalf("read %+v, %v", seen, err)
 		}
 		clear(w.over)
 		w.edit("heart-a", func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity, l.Spec.RenewTime = ptr.To("a"), &metav1.MicroTime{Time: time.Now()}
+			l.Spec.HolderIdentity, l.Spec.RenewTime = apitest.Ptr("a"), &metav1.MicroTime{Time: time.Now()}
 		})
 		taken := seen.Record
 		taken.Holder, taken.Details = "b", locks.Details{Holder: "b"}

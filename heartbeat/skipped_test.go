@@ -10,8 +10,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -46,7 +46,7 @@ func TestS4AHeartbeatInAListRenewsNoLockThatTheListShowsChanged(t *testing.T) {
 		if events, err := f.take(); len(events) != 1 || err != nil {
 			t.Fatalf("it hears of %d changes: %v", len(events), err)
 		}
-		w.edit("lock", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("c") })
+		w.edit("lock", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("c") })
 		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.RenewTime.Time = time.Now().Add(time.Second) })
 		synctest.Wait()
 		now := w.lease("heart-a")
@@ -66,12 +66,12 @@ func TestL2AnAcquisitionIsJudgedByTheHeartbeatOfItsMoment(t *testing.T) {
 		w.Put(all+"lock", attach(held, attachmentTo(heart)))
 		lock := w.process("b", false).lockNamed("lock")
 		w.watched(lock, func() {}) // by the view
-		w.edit("lock", func(l *coordinationv1.Lease) { *l = *detach(l); l.Spec.HolderIdentity = ptr.To("") })
+		w.edit("lock", func(l *coordinationv1.Lease) { *l = *detach(l); l.Spec.HolderIdentity = apitest.Ptr("") })
 		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = time.Now().Add(time.Second) })
 		heart = w.lease("heart-a")
 		seen := w.watched(lock, func() {
 			w.edit("lock", func(l *coordinationv1.Lease) {
-				l.Spec.HolderIdentity = ptr.To("a")
+				l.Spec.HolderIdentity = apitest.Ptr("a")
 				*l = *attach(l, attachmentTo(heart))
 			})
 		})

@@ -19,7 +19,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/leasewatch"
@@ -106,7 +105,7 @@ func (s *story) uid() types.UID {
 
 func (s *story) newHeart(name string) {
 	h := leaseOf(name, time.Now())
-	h.UID, h.Spec.HolderIdentity, h.Annotations[record.AnnotationHolder] = s.uid(), ptr.To(name), name
+	h.UID, h.Spec.HolderIdentity, h.Annotations[record.AnnotationHolder] = s.uid(), apitest.Ptr(name), name
 	s.Put(all+name, h)
 }
 
@@ -202,11 +201,11 @@ func (s *story) happens() string {
 		return "withdrawal of " + name
 	case 16:
 		s.edit(name, func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = ptr.To(name), now, now
+			l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = apitest.Ptr(name), now, now
 		})
 		return "another epoch of " + name
 	default:
-		s.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
+		s.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = apitest.Ptr("") })
 		return "emptying of " + name
 	}
 }

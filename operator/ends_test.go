@@ -13,7 +13,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -56,7 +55,7 @@ func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (a
 	if follows {
 		now := metav1.NowMicro()
 		server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns"}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To(int32(60)), AcquireTime: &now, RenewTime: &now,
+			HolderIdentity: apitest.Ptr("another"), LeaseDurationSeconds: apitest.Ptr(int32(60)), AcquireTime: &now, RenewTime: &now,
 		}})
 	}
 	ctx, end := context.WithCancel(t.Context())

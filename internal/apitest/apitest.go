@@ -433,3 +433,6 @@ func Marshal(v any) []byte {
 	}
 	return b
 }
+
+// Ptr returns a pointer to a copy of v.
+func Ptr[T any](v T) *T { return &v }

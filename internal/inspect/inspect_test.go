@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -46,7 +45,7 @@ func heldBy(holder string) *coordinationv1.Lease {
 			record.AnnotationLegacy: "annotation/configmaps/op",
 		}, record.Stage{Phase: record.PhaseDual, Step: 1})},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(15)), RenewTime: &metav1.MicroTime{Time: now},
+			HolderIdentity: &holder, LeaseDurationSeconds: apitest.Ptr(int32(15)), RenewTime: &metav1.MicroTime{Time: now},
 		},
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -85,9 +84,10 @@ func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice
 }
 
 func (e Endpoint) endpoint() discoveryv1.Endpoint {
+	yes, no := true, false
 	one := discoveryv1.Endpoint{
 		Addresses:  []string{e.IP},
-		Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)},
+		Conditions: discoveryv1.EndpointConditions{Ready: &yes, Serving: &yes, Terminating: &no},
 	}
 	if e.Pod != "" {
 		one.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: e.Namespace, Name: e.Pod, UID: types.UID(e.PodUID)}
@@ -121,7 +121,7 @@ func portsOf(service *corev1.Service) (all []discoveryv1.EndpointPort, err error
 		if protocol == "" {
 			protocol = corev1.ProtocolTCP
 		}
-		all = append(all, discoveryv1.EndpointPort{Name: ptr.To(p.Name), Protocol: &protocol, Port: &target, AppProtocol: p.AppProtocol})
+		all = append(all, discoveryv1.EndpointPort{Name: &p.Name, Protocol: &protocol, Port: &target, AppProtocol: p.AppProtocol})
 	}
 	return all, nil
 }

@@ -11,8 +11,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -44,7 +44,7 @@ func TestAFullHistoryAddsNoMoreThanFourKilobytesToALease(t *testing.T) {
 		without := size(r)
 		for i := range terms {
 			r.History = history.With(r.History, history.Term{
-				Acquired: at, Holder: pod(i) + "_9f8e7d6c", Zone: "eu-central-1a", Token: 412345600 + uint64(i), Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond),
+				Acquired: at, Holder: pod(i) + "_9f8e7d6c", Zone: "eu-central-1a", Token: 412345600 + uint64(i), Cause: "expired", NobodyLed: apitest.Ptr(15_020 * time.Millisecond),
 			})
 		}
 		more := size(r) - without
