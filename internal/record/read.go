@@ -75,14 +75,18 @@ func AttachmentOf(lease *coordinationv1.Lease) (Attachment, bool) {
 }
 
 // BarredByHeartbeat returns why a candidate without a heartbeat may not campaign for a Lease: the
-// heartbeat of another process keeps it, and the candidate cannot see the renewals. lasts is how long
-// that process may lead after the last one. why is empty if no heartbeat keeps the Lease, such as
-// after a holder that has none: the annotation counts for the holder that zonelect.dev/holder names.
+// heartbeat of another process keeps it, and the candidate cannot see the renewals. why is empty if no
+// heartbeat keeps the Lease, such as after a holder that has none: the annotation counts for the holder
+// that zonelect.dev/holder names. lasts is how long a process may lead after the last heartbeat, also
+// if somebody has emptied the record since; zero if no heartbeat is known.
 func BarredByHeartbeat(lease *coordinationv1.Lease) (why string, lasts time.Duration) {
 	r := Read(lease)
 	a, attached := AttachmentOf(lease)
-	if !attached || r.Holder == "" || r.Details.Holder != r.Holder {
+	switch {
+	case !attached || r.Holder != "" && r.Details.Holder != r.Holder:
 		return "", 0
+	case r.Holder == "":
+		return "", a.Lasts
 	}
 	return fmt.Sprintf("the heartbeat %.253q keeps the Lease, and this candidate has none: run all candidates of a lock with heartbeats, or all without; if no process with that heartbeat will come back, empty holderIdentity", a.Name), a.Lasts
 }

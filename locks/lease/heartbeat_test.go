@@ -30,6 +30,12 @@ func TestTheAnnotationOfAHeartbeatThatKeepsNothingBarsNobody(t *testing.T) {
 			stop()
 			time.Sleep(time.Minute)
 		}},
+		"client-go held it and died": {"h.heartbeat-x uid-1 n.1 15", func(_ *testing.T, server *apiServer) {
+			server.Change(path, func(o object) {
+				spec := o["spec"].(object)
+				spec["holderIdentity"], spec["leaseDurationSeconds"] = "client-go_1", 15
+			})
+		}},
 		"somebody emptied it":              {"h.heartbeat-x uid-1 n.1 15", nil},
 		"one word that names no heartbeat": {"x", nil},
 		"no annotation":                    {"", nil},
@@ -66,6 +72,55 @@ func TestTheAnnotationOfAHeartbeatThatKeepsNothingBarsNobody(t *testing.T) {
 				}
 				cancel()
 				<-over
+			})
+		})
+	}
+}
+
+// TestWhoWasBarredByAHeartbeatWaitsALeaseFromItsEnd: the holder may lead for so long after a heartbeat
+// that this candidate has not seen. If somebody empties the record, as the candidate advises, the Lease
+// still says a year.
+func TestWhoWasBarredByAHeartbeatWaitsALeaseFromItsEnd(t *testing.T) {
+	spec := func(o object) object { return o["spec"].(object) }
+	annotations := func(o object) object { return o["metadata"].(object)["annotations"].(object) }
+	for what, end := range map[string]func(*apiServer){
+		"emptied": func(s *apiServer) { s.Change(path, func(o object) { spec(o)["holderIdentity"] = "" }) },
+		"deleted": func(s *apiServer) { s.Delete(path) },
+		"without the annotation": func(s *apiServer) {
+			s.Change(path, func(o object) {
+				delete(annotations(o), record.AnnotationHeartbeat)
+				spec(o)["leaseDurationSeconds"] = 15
+			})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := apitest.NewServer()
+				client := apitest.Wire(t, server, coordinationv1.SchemeGroupVersion)
+				stop := campaign(t, client, "a")
+				time.Sleep(time.Minute)
+				stop()
+				server.Change(path, func(o object) {
+					spec(o)["holderIdentity"], spec(o)["leaseDurationSeconds"] = "a", 365*24*3600
+					annotations(o)[record.AnnotationHolder], annotations(o)[record.AnnotationHeartbeat] = "a", "h.heartbeat-x uid-1 n.1 20"
+				})
+				defer campaign(t, client, "b")()
+				leads := func() bool {
+					server.Mu.Lock()
+					defer server.Mu.Unlock()
+					o, is := server.Objects[path]
+					return is && spec(o)["holderIdentity"] == "b"
+				}
+				if time.Sleep(time.Hour); leads() {
+					t.Fatal("it leads beside the heartbeat")
+				}
+				end(server)
+				if time.Sleep(19 * time.Second); leads() {
+					t.Fatal("it has not waited")
+				}
+				if time.Sleep(3 * time.Second); !leads() {
+					t.Error("it does not lead")
+				}
 			})
 		})
 	}

@@ -6,7 +6,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -78,10 +77,11 @@ func (l *Lock) Capabilities() locks.Capabilities { return l.config.Capabilities 
 // it, or by the phase of a migration.
 func (l *Lock) Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
-	var lasts time.Duration
-	if s.Barred, lasts = record.BarredByHeartbeat(lease); s.Barred != "" {
-		s.Record.LeaseDuration = lasts // the Lease says a year
-	} else {
+	why, lasts := record.BarredByHeartbeat(lease)
+	if lasts > 0 {
+		s.Record.LeaseDuration = min(s.Record.LeaseDuration, lasts) // the Lease says a year
+	}
+	if s.Barred, s.Kept = why, why != ""; why == "" {
 		l.long.See(l.config.Logger, l.Describe(), s.Record)
 		s.Barred = record.StageOf(s.Version).Bars(record.LegacyOf(s.Version))
 	}

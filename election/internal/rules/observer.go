@@ -119,11 +119,14 @@ func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	defer o.noteOwn()
-	first, lostPart, wasKept := !o.known, o.lostPart(s), o.newest.Kept
+	first, lostPart, wasKept, wasBarred := !o.known, o.lostPart(s), o.newest.Kept, o.newest.Barred != ""
 	o.findOrigin(s, now)
 	o.noteSuccession(s.Record, now)
 	o.known, o.newest = true, s
 	if !s.Version.Exists() {
+		if wasBarred { // the last renewals may be none that this candidate sees
+			o.missed(now)
+		}
 		return // a deletion is no release (S4): the record that was seen counts until it expires
 	}
 	same := s.Record.Holder == "" || s.Record.Holder == o.renewal.Holder
