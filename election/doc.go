@@ -100,13 +100,16 @@ package election
 //
 // Why a follower may take the lock, and when:
 //
-//	internal/rules/free.go      Observer.Free             every case in one switch: all wait for a lease, except the four below
-//	internal/rules/free.go      Observer.freeEmpty        early: the holder released the lock
-//	internal/rules/free.go      Observer.freeAbsent       early: there never was a record, unless Config.WaitOnAbsent is set
-//	internal/rules/death.go     Observer.died             early: Config.ProveDead proved that the holder has ended
-//	internal/rules/observer.go  Observer.MayReclaim       early: the record is this candidate's own
-//	claim.go                    run.free                  what delays it: takeover delay, precedence, an outage, health
-//	schedule.go                 following.next            what a follower does next: wait, read or claim
+//	internal/rules/free.go      Observer.Free        every case in one switch: all wait for a lease, except the four below
+//	internal/rules/free.go      Observer.freeEmpty   early: the holder released the lock
+//	internal/rules/free.go      Observer.freeAbsent  early: there never was a record, unless Config.WaitOnAbsent is set
+//	internal/rules/death.go     Observer.died        early: Config.ProveDead proved that the holder has ended
+//	internal/rules/observer.go  Observer.MayReclaim  early: the record is this candidate's own
+//	internal/rules/observer.go  Observer.accept      from when the wait counts: the first sight of the last renewal
+//	claim.go                    run.free             what delays it: takeover delay, a named successor, an outage, health
+//	guardian.go                 run.waitsFor         what forbids it: the phase of a migration, or another's heartbeat (Snapshot.Barred)
+//	../locks/lease/lock.go      Lock.Snapshot        where a Lease is barred
+//	schedule.go                 following.next       what a follower does next: wait, read or claim
 //
 // How a term is kept:
 //
@@ -137,24 +140,57 @@ package election
 //	release.go               leadership.giveUp         whether to release
 //	release.go               run.release               the release itself
 //
+// How the lock is given to a successor:
+//
+//	handover.go                        run.chooseSuccessor  to whom, when it is asked for and again when the work has stopped
+//	internal/rules/records.go          Release              the name on the record
+//	../internal/record/annotations.go  formatHandover       the same on a Lease
+//	internal/rules/free.go             Observer.handover    how long the others hold back
+//
+// When the watch is lost:
+//
+//	watcher.go                      watcher.end             when the next begins, and from which version
+//	following.go                    following.handle        a watch that ended with an error: a read
+//	schedule.go                     following.silentAt      when a watch that says nothing is asked about
+//	claim.go                        following.mayWatchAnew  another watch while that read is not answered
+//	leadership.go                   leadership.watchIsDeaf  a leader's
+//	internal/rules/free.go          Observer.Free           knows nothing of watches: no loss shortens a wait
+//	../internal/leasewatch/view.go  View.follow             the same for a Group's view
+//
 // Where requests are sent:
 //
-//	requester.go  requester.send            all requests
-//	renewing.go   leadership.perform        renewals, and reads where the state of the record is unclear
-//	exchange.go   exchange.next             when the next is due, and when a read overtakes (hedges) a slow request
-//	exchange.go   exchange.askWhen          when a read is to date a write that lands late
-//	exchange.go   exchange.waitAgain        whether a write that has not landed is repeated
-//	claim.go      following.perform         acquisitions and reads of a follower
-//	claim.go      following.overtake        a follower's read overtakes a slow request
-//	strays.go     run.settle                what of them may land after the term, so that nothing is released
+//	requester.go  requester.send      all requests
+//	renewing.go   leadership.perform  renewals, and reads where the state of the record is unclear
+//	exchange.go   exchange.next       when the next is due, and when a read overtakes (hedges) a slow request
+//	exchange.go   exchange.askWhen    when a read is to date a write that lands late
+//	exchange.go   exchange.waitAgain  whether a write that has not landed is repeated
+//	claim.go      following.perform   acquisitions and reads of a follower
+//	claim.go      following.overtake  a follower's read overtakes a slow request
+//	strays.go     run.settle          what of them may land after the term, so that nothing is released
+//
+// The way of a request to a Lease, after requester.send:
+//
+//	../locks/lease/requests.go          Lock.Write           what is written
+//	../internal/record/write.go         Check                what a Lease cannot hold is refused
+//	../internal/rawapi/rawapi.go        Object.Update        the request of client-go's REST client
+//	../internal/transport/transport.go  Transport.RoundTrip  the connection
+//
+// Which reads etcd answers, and which a cache may:
+//
+//	../locks/lease/requests.go       Lock.Read    etcd: a GET without a resourceVersion
+//	../internal/rawapi/list.go       Object.list  a list: the cache if Query.Cached, which sends the oldest version that will do
+//	../internal/leasewatch/view.go   View.relist  the cache, to begin a Group's view
+//	../internal/leasewatch/reads.go  View.Read    etcd, for the locks of a heartbeat
+//	../internal/presence/roster.go   Roster.list  the cache: who campaigns is advice
 //
 // What others see:
 //
-//	guard.go                   guard.RoundTrip       writes of the work are refused or cut off
-//	elector.go                 Elector.Status        Status as it is read
-//	report.go                  newReporter           all that an elector says: status, log, metrics, spans
-//	status.go                  board.publish         Status and its transitions as they are made
-//	loopwatchdog.go            loopWatchdog.late     what Alive returns
-//	failover.go                telemetry.failover    the span of a takeover
-//	internal/rules/history.go  Observer.HistoryWith  the last terms, as an acquisition writes them
-//	metrics.go                 meters.observe        what the metrics say at each collection
+//	guard.go                      guard.RoundTrip       writes of the work are refused or cut off
+//	elector.go                    Elector.Status        Status as it is read
+//	../internal/inspect/lease.go  LeaderOf              who leads and since when, as tools read it from the Lease
+//	report.go                     newReporter           all that an elector says: status, log, metrics, spans
+//	status.go                     board.publish         Status and its transitions as they are made
+//	loopwatchdog.go               loopWatchdog.late     what Alive returns
+//	failover.go                   telemetry.failover    the span of a takeover
+//	internal/rules/history.go     Observer.HistoryWith  the last terms, as an acquisition writes them
+//	metrics.go                    meters.observe        what the metrics say at each collection

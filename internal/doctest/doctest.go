@@ -129,5 +129,11 @@ func nameOf(decl ast.Decl) string {
 	if pointer, is := receiver.(*ast.StarExpr); is {
 		receiver = pointer.X
 	}
+	switch generic := receiver.(type) {
+	case *ast.IndexExpr:
+		receiver = generic.X
+	case *ast.IndexListExpr:
+		receiver = generic.X
+	}
 	return fmt.Sprint(receiver, ".", f.Name)
 }
