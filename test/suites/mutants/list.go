@@ -828,7 +828,7 @@ var mutants = []mutant{
 		"migrate/await.go", `cm.Kind == ownerref.Sealed && cm.Armed && stays,`, `cm.Kind == ownerref.Sealed && cm.Armed,`,
 		"migrate/TestWhatIsBeingDeletedCountsAsWhatGoes"},
 	{"M10", "a step is taken from a phase that somebody has left and entered again",
-		"migrate/step.go", `if r.stage() != from {`, `if r.Phase != from.Phase {`,
+		"migrate/step.go", `if r.stage() != from {`, `if r.stage().Phase != from.Phase {`,
 		"migrate/TestTwoWhoTakeAStepTogetherTakeOne"},
 	{"M5", "the shield is armed without a count",
 		"locks/multilock/shield/rules.go", `case !fresh:
