@@ -19,15 +19,16 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
 
 // joinsTwin starts a candidate that moves off an election record.
-func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*multilock.TwinConfig)) *seat {
+func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*twin.Config)) *seat {
 	s.t.Helper()
 	s.runs(name)
-	c := multilock.TwinConfig{
+	c := twin.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
@@ -40,7 +41,7 @@ func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*mul
 	for _, f := range change {
 		f(&c)
 	}
-	lock, err := multilock.NewTwin(c)
+	lock, err := twin.New(c)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestAnElectionRecordThatWasSealedByHandIsSetRight(t *testing.T) {
 
 func TestWithAnElectionRecordTooCandidatesOfModeDualAreNotLeftBehind(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.joinsTwin("a", annotation.Endpoints, func(c *multilock.TwinConfig) { c.Mode = multilock.Dual })
+		s.joinsTwin("a", annotation.Endpoints, func(c *twin.Config) { c.Mode = multilock.Dual })
 		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "candidates")
 	})
 }
@@ -217,7 +218,7 @@ func TestWithAnElectionRecordTooCandidatesOfModeDualAreNotLeftBehind(t *testing.
 // TestACandidateWithoutAPodIsNotSeen: it works, but steps do not count on it.
 func TestACandidateWithoutAPodIsNotSeen(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.joinsTwin("a", annotation.Endpoints, func(c *multilock.TwinConfig) { c.Pod = ownerref.Owner{} })
+		s.joinsTwin("a", annotation.Endpoints, func(c *twin.Config) { c.Pod = ownerref.Owner{} })
 		s.server.Delete(podsPath + "a")
 		if now := s.leading(); len(now) != 1 {
 			s.t.Errorf("%v lead", now)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -63,16 +64,16 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 		"one candidate": {func(s *stage) { s.joins("a") }, nil, []string{"only one candidate"}},
 		"one zone": {func(s *stage) {
 			for _, name := range []string{"a", "b"} {
-				s.joins(name, func(c *multilock.ShieldConfig) { c.Candidate.Zone = "z" })
+				s.joins(name, func(c *shield.Config) { c.Candidate.Zone = "z" })
 			}
 		}, nil, []string{"all 2 candidates are in zone z"}},
 		"no zone": {func(s *stage) {
 			s.joins("a")
-			s.joins("b", func(c *multilock.ShieldConfig) { c.Candidate.Zone = "" })
+			s.joins("b", func(c *shield.Config) { c.Candidate.Zone = "" })
 		}, nil, []string{"the zone of some candidates is not known"}},
 		"a fixed mode": {func(s *stage) {
 			s.joins("a")
-			s.joins("b", func(c *multilock.ShieldConfig) { c.Mode = multilock.Dual })
+			s.joins("b", func(c *shield.Config) { c.Mode = multilock.Dual })
 		}, nil, []string{"b (dual)"}},
 		"waiting": {func(s *stage) {
 			s.runs("old")
@@ -234,7 +235,7 @@ func TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader(t *testing.T) {
 // TestTheLeaseSaysWhichConfigMapItIsFor: then no caller need say it.
 func TestTheLeaseSaysWhichConfigMapItIsFor(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.joins("a", func(c *multilock.ShieldConfig) { c.LegacyName = "old-lock" })
+		s.joins("a", func(c *shield.Config) { c.LegacyName = "old-lock" })
 		if c := s.report().ConfigMap; c.Name != "old-lock" || c.Kind != ownerref.Shield {
 			s.t.Errorf("the ConfigMap: %+v", c)
 		}

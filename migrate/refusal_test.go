@@ -17,6 +17,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/migrate"
 )
 
@@ -182,7 +183,7 @@ func (s *stage) every(d time.Duration, do func()) func() {
 }
 
 func TestCandidatesThatDoNotGoBeyondDualAreNotLeftBehind(t *testing.T) {
-	dual := func(c *multilock.ShieldConfig) { c.Mode = multilock.Dual }
+	dual := func(c *shield.Config) { c.Mode = multilock.Dual }
 	scenario(t, func(s *stage) {
 		s.joins("a", dual)
 		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "candidates")

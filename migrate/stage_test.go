@@ -33,6 +33,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -203,11 +204,11 @@ func (s *stage) vanishes(pod string) {
 }
 
 // joins lets a candidate in a new pod of that name campaign until all is quiet.
-func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *seat {
+func (s *stage) joins(name string, change ...func(*shield.Config)) *seat {
 	s.t.Helper()
 	s.runs(name)
 	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
-	config := multilock.ShieldConfig{
+	config := shield.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
@@ -221,7 +222,7 @@ func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *sea
 	for _, f := range change {
 		f(&config)
 	}
-	lock, err := multilock.NewShield(config)
+	lock, err := shield.New(config)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -28,6 +28,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 )
 
 // Election is an operator's part in its election: an election.Elector with all that it needs.
@@ -215,11 +217,11 @@ func (e *Election) lock(name string) (locks.Lock, error) {
 		return lock, err
 	}
 	if kind, elected := annotated[o.LegacyKind]; elected {
-		twin, err := env.Twin(name, multilock.TwinConfig{Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode)})
+		twin, err := env.Twin(name, twin.Config{Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode)})
 		e.roster = twin
 		return twin, err
 	}
-	shield, err := env.Shield(name, multilock.ShieldConfig{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace, Settle: o.Settle})
+	shield, err := env.Shield(name, shield.Config{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace, Settle: o.Settle})
 	e.roster = shield
 	return shield, err
 }

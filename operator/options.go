@@ -113,7 +113,7 @@ type Options struct {
 	// LegacyName is the legacy lock's name. Empty means that of the Lease.
 	LegacyName string
 	// PodSelector, LegacyGrace and Settle are for LegacyLeaderForLife alone, see
-	// multilock.ShieldConfig.
+	// shield.Config of locks/multilock/shield.
 	PodSelector string
 	LegacyGrace time.Duration
 	Settle      time.Duration

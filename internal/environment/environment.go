@@ -22,6 +22,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -102,7 +104,7 @@ func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 
 // Shield returns a lock on the Lease of that name, on connections of its own, that moves an
 // operator off its leader-for-life ConfigMap. c has only what is about the migration.
-func (e *Environment) Shield(name string, c multilock.ShieldConfig) (*multilock.Shield, error) {
+func (e *Environment) Shield(name string, c shield.Config) (*shield.Lock, error) {
 	clients, err := e.Clients()
 	if own := e.Self.Namespace; err == nil && own != "" && own != e.Namespace {
 		err = fmt.Errorf("the own pod is in namespace %s: legacy pods, the ConfigMap that they own and the candidates' presences are where the Lease is: use that namespace for the lock", own)
@@ -111,18 +113,18 @@ func (e *Environment) Shield(name string, c multilock.ShieldConfig) (*multilock.
 		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy ConfigMap: %w", e.Namespace, name, err)
 	}
 	c.Config, c.Apps = e.multilock(clients, name), clients.Apps
-	return multilock.NewShield(c)
+	return shield.New(c)
 }
 
 // Twin returns a lock on the Lease of that name, on connections of its own, that moves an operator
 // off client-go's old lock on an annotation. c has only what is about the migration.
-func (e *Environment) Twin(name string, c multilock.TwinConfig) (*multilock.Twin, error) {
+func (e *Environment) Twin(name string, c twin.Config) (*twin.Lock, error) {
 	clients, err := e.Clients()
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy %s: %w", e.Namespace, name, c.Kind, err)
 	}
 	c.Config = e.multilock(clients, name)
-	return multilock.NewTwin(c)
+	return twin.New(c)
 }
 
 // multilock returns the configuration that every lock of that package needs.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
 
 // TestAShieldInAnotherNamespaceThanThePodIsRefused: the garbage collector looks for an owner
@@ -20,7 +20,7 @@ func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
 	for namespace, ok := range map[string]bool{"locks": true, "": true, "pods": false} {
 		self := Self{Identity: "a", PodName: "a", PodUID: "u", Namespace: namespace}
 		e := &Environment{Config: &rest.Config{Host: "https://apiserver.test"}, Timing: timing.Timing{}.WithDefaults(), Self: self, Namespace: "locks"}
-		_, err := e.Shield("lock", multilock.ShieldConfig{})
+		_, err := e.Shield("lock", shield.Config{})
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "the own pod is in namespace pods") {
 			t.Errorf("a pod in namespace %q: %v", namespace, err)
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // Read the holder of the lock of an operator that was built with an old client-go. To
-// move the lock to a Lease, see multilock.Twin.
+// move the lock to a Lease, see package twin of multilock.
 func ExampleLock_Read() {
 	cfg, stop := apitest.Run(map[string]any{"/api/v1/namespaces/default/configmaps/my-operator": &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "my-operator", UID: "c1", Annotations: map[string]string{

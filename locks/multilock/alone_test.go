@@ -16,7 +16,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -110,7 +110,7 @@ func TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt(t *testing.T) {
 }
 
 // slowly answers requests for a ConfigMap as late as it is told.
-func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*candidate.Config) {
+func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*multilock.Config) {
 	var n atomic.Int32
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != multilocktest.MapPath { // the own pod
@@ -125,7 +125,7 @@ func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*candid
 		case <-r.Context().Done():
 		}
 	})
-	return func(c *candidate.Config) { c.Core = apitest.Wire(s.T, h, corev1.SchemeGroupVersion) }
+	return func(c *multilock.Config) { c.Core = apitest.Wire(s.T, h, corev1.SchemeGroupVersion) }
 }
 
 // TestM12ASlowServerIsAsked until it answers: it is no dead one. A connection may be dead, so

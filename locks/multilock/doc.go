@@ -5,12 +5,12 @@
 // and the lock of the programs that they replace, so that both kinds can run side by side
 // and never lead together.
 //
-// This package is what a program imports. Each lock has a package of its own:
+// Each lock has a package of its own; this one has what their configurations share:
 //
-//   - [Shield], in package shield, is for leader-for-life ConfigMaps. Its rules, M1 to
-//     M12, are in docs/design.md; shield/rules.go holds them as code, without any I/O.
-//   - [Twin], in package twin, is for client-go's records on annotations, which expire. A
-//     candidate holds both locks until the phase is clean.
+//   - Package shield is for leader-for-life ConfigMaps. Its rules, M1 to M12, are in
+//     docs/design.md; shield/rules.go holds them as code, without any I/O.
+//   - Package twin is for client-go's records on annotations, which expire. A candidate
+//     holds both locks until the phase is clean.
 //
 // Programs that take no part in a migration, and must not lead beside those that do, use
 // package operator.

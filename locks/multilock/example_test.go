@@ -19,12 +19,14 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // A candidate holds a Lease, and also the annotation that electors of an old client-go
 // use. Package operator does this in ModeAuto, with better connections.
-func ExampleNewTwin() {
+func Example_twin() {
 	cfg, stop := apitest.Run(nil) // rest.InClusterConfig, in a pod
 	defer stop()
 	clients, err := kubernetes.NewForConfig(cfg)
@@ -32,7 +34,7 @@ func ExampleNewTwin() {
 		panic(err)
 	}
 	self := locks.Candidate{Identity: "my-operator-1_3f9a"}
-	lock, err := multilock.NewTwin(multilock.TwinConfig{
+	lock, err := twin.New(twin.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator"},
 			Core:      clients.CoreV1().RESTClient(),
@@ -71,7 +73,7 @@ func ExampleNewTwin() {
 // A candidate runs beside pods that lead for life by a ConfigMap. It waits until none of
 // them is left, and then keeps new ones waiting. Package operator does this in ModeAuto, with
 // better connections.
-func ExampleNewShield() {
+func Example_shield() {
 	self := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "my-operator-1", Namespace: "default", UID: "p1", Labels: map[string]string{"app": "my-operator"},
 	}}
@@ -81,7 +83,7 @@ func ExampleNewShield() {
 	if err != nil {
 		panic(err)
 	}
-	lock, err := multilock.NewShield(multilock.ShieldConfig{
+	lock, err := shield.New(shield.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
 			Core:      clients.CoreV1().RESTClient(),

@@ -4,53 +4,50 @@
 package multilock
 
 import (
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
-	"github.com/zonelect/zonelect/locks/multilock/shield"
-	"github.com/zonelect/zonelect/locks/multilock/twin"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // Mode says how a candidate takes part in a migration.
-type Mode = candidate.Mode
+type Mode string
 
 // The modes of a candidate.
 const (
 	// Auto follows the phase on record: the candidate holds both locks until the
 	// phase says that the Lease alone counts.
-	Auto = candidate.Auto
+	Auto Mode = "auto"
 	// Dual always holds both, and does not campaign in later phases.
-	Dual = candidate.Dual
+	Dual Mode = "dual"
 )
 
-// Config is the part of the configuration that every lock of this package has. [ShieldConfig] and
-// [TwinConfig] embed it.
-type Config = candidate.Config
+// Config is the part of the configuration that every lock of a migration has. Those of packages
+// shield and twin embed it.
+type Config struct {
+	// Lease is the Lease that decides among candidates. Its Client serves this lock alone.
+	// The lock itself sets Annotate, Observe and the Guardian and Phases of its Capabilities.
+	Lease lease.Config
+	// Core talks to the core group, v1. Required.
+	Core rest.Interface
+	// Candidate and Pod identify this candidate. A shield requires the name and the UID
+	// of a pod in the Lease's namespace. Without them other locks have no presence
+	// object, so that neither tools nor other candidates know of this one.
+	Candidate locks.Candidate
+	Pod       ownerref.Owner
+	// Version of the program, for people.
+	Version string
+	// TakeoverDelay says how the program finds its takeover delay, for people: package operator writes
+	// it. Empty means unknown.
+	TakeoverDelay string
+	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
+	// RenewDeadline where the server turns out to be slow.
+	Timing timing.Timing
+}
 
-// Shield is the lock of a program that replaces a leader-for-life ConfigMap.
-type Shield = shield.Lock
-
-// ShieldConfig is the configuration of a [Shield].
-type ShieldConfig = shield.Config
-
-// NewShield returns the lock that c describes, or an error that lists what is
-// wrong with c. It does no I/O.
-func NewShield(c ShieldConfig) (*Shield, error) { return shield.New(c) }
-
-// Twin is the lock of a program that replaces client-go's record on an annotation.
-type Twin = twin.Lock
-
-// TwinConfig is the configuration of a [Twin].
-type TwinConfig = twin.Config
-
-// NewTwin returns the lock that c describes, or an error that lists what is wrong
-// with c. It does no I/O.
-func NewTwin(c TwinConfig) (*Twin, error) { return twin.New(c) }
-
-// The errors that end a term.
-var (
-	// ErrLegacy says that a [Shield] has lost the legacy lock: a legacy pod has taken it,
-	// or the ConfigMap is not the one that this candidate put there.
-	ErrLegacy = shield.ErrLegacy
-	// ErrPodGone says that this candidate's pod no longer exists, so that others cannot
-	// know that this process still runs.
-	ErrPodGone = candidate.ErrPodGone
-)
+// ErrPodGone ends a term: this candidate's pod no longer exists, so that others cannot know that this
+// process still runs.
+var ErrPodGone = presence.ErrPodGone

@@ -21,14 +21,14 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // logs keeps the log messages of a lock.
-func logs(config *candidate.Config) func() string {
+func logs(config *multilock.Config) func() string {
 	var lines []string
 	config.Lease.Logger = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 	return func() string { synctest.Wait(); return strings.Join(lines, "\n") }
@@ -36,7 +36,7 @@ func logs(config *candidate.Config) func() string {
 
 func TestACandidateInModeLeaseIsSeenByItsPresence(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.StartPlain("a", func(c *candidate.Config) { c.Version = "v2" })
+		a := s.StartPlain("a", func(c *multilock.Config) { c.Version = "v2" })
 		a.Leads()
 		o := s.Presence("a")
 		want := presence.Object{Lock: "lock", Pod: presence.Pod{Name: "a", UID: "uid-a"}, Identity: "a", Zone: "z-a", Version: "v2", Mode: "lease", Name: o.Name, UID: o.UID, Number: o.Number}
@@ -67,7 +67,7 @@ func TestACandidateSaysOnceThatAnotherDeploymentUsesItsLock(t *testing.T) {
 	} {
 		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 			var said func() string
-			s.PeersOf(s.Plain(tc.own, func(c *candidate.Config) { said = logs(c) }))
+			s.PeersOf(s.Plain(tc.own, func(c *multilock.Config) { said = logs(c) }))
 			for _, pod := range tc.others {
 				s.PeersOf(s.Plain(pod))
 			}
@@ -130,7 +130,7 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 					return v == verb && (strings.HasPrefix(path, multilocktest.LeasePath+".") || path == multilocktest.LeasesPath)
 				})
 				var said func() string
-				s.StartPlain("a", func(c *candidate.Config) { said = logs(c) }).Leads()
+				s.StartPlain("a", func(c *multilock.Config) { said = logs(c) }).Leads()
 				time.Sleep(25 * time.Minute)
 				if n := strings.Count(said(), "needs verb"); n != 1 || !strings.Contains(said(), `needs verb \"`+verb+`\" on lease`) {
 					t.Errorf("%d times it says what is missing:\n%s", n, said())
@@ -156,7 +156,7 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 func TestACandidateWithoutAPodHasNoPresenceAndKnowsTheOthers(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.StartPlain("a").Leads()
-		lock := s.Plain("b", func(c *candidate.Config) { c.Pod = ownerref.Owner{Name: "b"} })
+		lock := s.Plain("b", func(c *multilock.Config) { c.Pod = ownerref.Owner{Name: "b"} })
 		told := s.PeersOf(lock)
 		if got := told(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("it knows %q", got)
@@ -307,7 +307,7 @@ func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
 		}
 		var said func() string
 		s.Runs("zz")
-		told := s.PeersOf(s.Plain("zz", func(c *candidate.Config) { said = logs(c) }))
+		told := s.PeersOf(s.Plain("zz", func(c *multilock.Config) { said = logs(c) }))
 		own := "/" + s.Presence("zz").Name
 		s.Forget()
 		for i := range 60 {
@@ -341,7 +341,7 @@ func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
 			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that a create request is for the presence
 				var said func() string
-				lock := s.Plain("a", func(c *candidate.Config) {
+				lock := s.Plain("a", func(c *multilock.Config) {
 					said = logs(c)
 					if what == "another UID" {
 						c.Pod.Name = "b"
@@ -371,7 +371,7 @@ func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
 func TestM1AShieldsCandidateIsInAPodThatTheServerKnows(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a", func(c *shield.Config) { c.Pod.UID = "another" })
-		if err := a.Wait(); !errors.Is(err, candidate.ErrPodGone) {
+		if err := a.Wait(); !errors.Is(err, multilock.ErrPodGone) {
 			t.Errorf("it ended with %v", err)
 		}
 		if n := made(s); n > 0 {

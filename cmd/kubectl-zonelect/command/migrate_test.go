@@ -24,6 +24,8 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -46,7 +48,7 @@ func (w *world) joins(name, zone string) {
 	w.t.Helper()
 	w.runs(name)
 	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
-	lock, err := multilock.NewShield(multilock.ShieldConfig{
+	lock, err := shield.New(shield.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
 			Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
@@ -68,7 +70,7 @@ func (w *world) joinsTwin(name, zone string) {
 	w.t.Helper()
 	w.runs(name)
 	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
-	lock, err := multilock.NewTwin(multilock.TwinConfig{
+	lock, err := twin.New(twin.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
 			Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),

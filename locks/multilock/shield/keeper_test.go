@@ -20,7 +20,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -28,7 +28,7 @@ import (
 func keeperOn(t *testing.T, h http.Handler) *keeper {
 	t.Helper()
 	s, err := New(Config{
-		Config: candidate.Config{
+		Config: multilock.Config{
 			Lease:     lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      apitest.Wire(t, h, corev1.SchemeGroupVersion),
 			Candidate: locks.Candidate{Identity: "a"},

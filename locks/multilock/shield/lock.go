@@ -5,8 +5,7 @@
 // ConfigMap that the leader's pod owns.
 //
 // Its rules, M1 to M12, are in docs/design.md. The file rules.go holds them as code, and
-// state.go the state on which they decide, both without any I/O. Programs use this
-// package through package multilock.
+// state.go the state on which they decide, both without any I/O.
 package shield
 
 import (
@@ -28,19 +27,20 @@ import (
 	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // Config is the configuration of a [Lock].
 type Config struct {
-	candidate.Config
+	multilock.Config
 	// Apps talks to the apps group, v1. Required, unless PodSelector is set.
 	Apps rest.Interface
 	// LegacyName is the name of the legacy ConfigMap, in the Lease's
 	// namespace. Empty means that of the Lease.
 	LegacyName string
-	Mode       candidate.Mode // empty means Auto
+	Mode       multilock.Mode // empty means Auto
 	// PodSelector is a label selector for all of the operator's pods, old and new.
 	// Empty means the selector of the Deployment, StatefulSet or DaemonSet that this
 	// pod belongs to.
@@ -84,11 +84,11 @@ var (
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
 	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
-	c.Mode = cmp.Or(c.Mode, candidate.Auto)
+	c.Mode = cmp.Or(c.Mode, multilock.Auto)
 	c.Timing = c.Timing.WithDefaults()
 	s := &Lock{config: c, tenures: make(chan *tenure), doubted: make(chan struct{}, 1)}
 	var errs [3]error
-	s.lease, s.phase, errs[0] = c.NewLease(record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
+	s.lease, s.phase, errs[0] = candidate.NewLease(c.Config, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
 	s.configMap, errs[1] = shieldmap.New(shieldmap.Config{
 		Config: ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName},
 		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
@@ -101,7 +101,7 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append([]error{c.check()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
-	s.presence = c.NewKeeper(c.Mode, true, s.phase.Changed())
+	s.presence = candidate.NewKeeper(c.Config, c.Mode, true, s.phase.Changed())
 	return s, nil
 }
 

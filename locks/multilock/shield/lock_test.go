@@ -18,7 +18,7 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -366,7 +366,7 @@ func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 		}
 		_, cause := a.Loses()
 		err := a.Wait()
-		if !errors.Is(cause, candidate.ErrPodGone) || !errors.Is(err, candidate.ErrPodGone) {
+		if !errors.Is(cause, multilock.ErrPodGone) || !errors.Is(err, multilock.ErrPodGone) {
 			t.Errorf("the cause is %v, Run returned %v", cause, err)
 		}
 	})

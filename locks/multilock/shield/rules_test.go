@@ -16,7 +16,7 @@ import (
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/shieldmap"
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -665,7 +665,7 @@ func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 
 func TestACandidateInModeDualDoesNotCampaignBeyondIt(t *testing.T) {
 	s := holder(sealed(1, 1))
-	s.mode = candidate.Dual
+	s.mode = multilock.Dual
 	if s.rules().permission().Granted {
 		t.Error("it may campaign")
 	}

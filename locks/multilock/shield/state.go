@@ -14,7 +14,7 @@ import (
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/shieldmap"
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -32,7 +32,7 @@ type state struct {
 	owners        shieldmap.State  // its Seen lists the legacy owners that were seen
 	readAt        time.Time        // when the newest read of record was sent
 
-	mode candidate.Mode
+	mode multilock.Mode
 
 	duty         duty
 	since        time.Time          // when the duty as a holder began

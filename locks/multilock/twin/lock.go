@@ -3,8 +3,6 @@
 
 // Package twin replaces one kind of legacy lock: client-go's old election record in an
 // annotation of a ConfigMap or an Endpoints object.
-//
-// Programs use this package through package multilock.
 package twin
 
 import (
@@ -21,18 +19,19 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 )
 
 // Config is the configuration of a [Lock].
 type Config struct {
-	candidate.Config
+	multilock.Config
 	// Kind of the object that has the annotation. Required.
 	Kind annotation.Kind
 	// LegacyName is its name, in the Lease's namespace. Empty means that of the
 	// Lease.
 	LegacyName string
-	Mode       candidate.Mode // empty means Auto
+	Mode       multilock.Mode // empty means Auto
 }
 
 // Lock is one lock made of a Lease and the lock of older programs, client-go's record on
@@ -113,11 +112,11 @@ var (
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
 	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
-	c.Mode = cmp.Or(c.Mode, candidate.Auto)
+	c.Mode = cmp.Or(c.Mode, multilock.Auto)
 	c.Timing = c.Timing.WithDefaults()
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
 	var errs [2]error
-	t.lease, t.phase, errs[0] = c.NewLease(record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	t.lease, t.phase, errs[0] = candidate.NewLease(c.Config, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
 	t.record, errs[1] = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
 		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
@@ -125,7 +124,7 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append([]error{candidate.CheckMode(c.Mode), c.Timing.Validate()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
-	t.presence = c.NewKeeper(c.Mode, false, t.phase.Changed())
+	t.presence = candidate.NewKeeper(c.Config, c.Mode, false, t.phase.Changed())
 	t.both = &both{governing: t.lease, legacy: t.record, governsAlone: t.leaseGovernsAlone}
 	return t, nil
 }

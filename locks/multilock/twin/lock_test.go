@@ -24,7 +24,7 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
-	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock"
 )
 
 func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
@@ -51,7 +51,7 @@ func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock {
 	t.Helper()
 	twin, err := New(Config{
-		Config: candidate.Config{
+		Config: multilock.Config{
 			Lease: lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:  apitest.Client(t, server, corev1.SchemeGroupVersion),
 		},
@@ -65,7 +65,7 @@ func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock 
 
 func TestNewTwinListsWhatIsWrong(t *testing.T) {
 	_, err := New(Config{
-		Config: candidate.Config{
+		Config: multilock.Config{
 			Timing: election.Timing{LeaseDuration: time.Second},
 		},
 		Mode: "x",

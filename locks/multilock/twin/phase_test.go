@@ -35,6 +35,7 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -145,7 +146,7 @@ func (s *phaseStage) start(name string, change ...func(*Config)) *phaseSeat {
 	s.server.Put("/api/v1/namespaces/ns/pods/"+name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}})
 	way := &cable{server: s.server}
 	c := Config{
-		Config: candidate.Config{
+		Config: multilock.Config{
 			Lease: s.leases(way), Core: s.core(way),
 			Candidate: locks.Candidate{Identity: name}, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 		},
@@ -323,7 +324,7 @@ func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 		s.phase(record.PhaseClean)
 		s.refuses(nil)
 		b, err := New(Config{
-			Config: candidate.Config{Lease: s.leases(s.server), Core: s.core(s.server)},
+			Config: multilock.Config{Lease: s.leases(s.server), Core: s.core(s.server)},
 			Kind:   annotation.Endpoints,
 		})
 		if err != nil {
@@ -382,10 +383,10 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 		a := s.start("a")
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
-		for phase, mode := range map[record.Phase]candidate.Mode{record.PhaseLegacy: candidate.Auto, record.PhaseClean: candidate.Dual} {
+		for phase, mode := range map[record.Phase]multilock.Mode{record.PhaseLegacy: multilock.Auto, record.PhaseClean: multilock.Dual} {
 			s.phase(phase)
 			twin, err := New(Config{
-				Config: candidate.Config{Lease: s.leases(s.server), Core: s.core(s.server)},
+				Config: multilock.Config{Lease: s.leases(s.server), Core: s.core(s.server)},
 				Kind:   annotation.Endpoints,
 				Mode:   mode,
 			})
@@ -619,7 +620,7 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 
 // TestSealedByHandIsTakenForDual: a record that ends by time cannot be sealed.
 func TestSealedByHandIsTakenForDual(t *testing.T) {
-	for _, mode := range []candidate.Mode{candidate.Auto, candidate.Dual} {
+	for _, mode := range []multilock.Mode{multilock.Auto, multilock.Dual} {
 		phaseScenario(t, func(s *phaseStage) {
 			a := s.start("a", func(c *Config) { c.Mode = mode })
 			s.leads(a.Seat, 0, 1)
@@ -627,7 +628,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 			if old, now := s.writes(); old < 8 || now < 8 {
 				t.Errorf("%d writes of the legacy object and %d of the Lease", old, now)
 			}
-			plain, err := phases.NewLease(s.leases(s.server), s.core(s.server), election.Timing{}.WithDefaults(), candidate.Config{Lease: s.leases(s.server), Core: s.core(s.server), Timing: election.Timing{}.WithDefaults()}.NewKeeper(presence.Alone, false, nil))
+			plain, err := phases.NewLease(s.leases(s.server), s.core(s.server), election.Timing{}.WithDefaults(), candidate.NewKeeper(multilock.Config{Lease: s.leases(s.server), Core: s.core(s.server), Timing: election.Timing{}.WithDefaults()}, presence.Alone, false, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -642,7 +643,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 
 func TestInModeDualACandidateDoesNotGoBeyond(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		fixed := func(c *Config) { c.Mode = candidate.Dual }
+		fixed := func(c *Config) { c.Mode = multilock.Dual }
 		d := s.start("d", fixed)
 		s.leads(d.Seat, 0, 1)
 		a := s.start("a")
@@ -727,7 +728,7 @@ func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
 func TestACandidateIsSeenByItsPresence(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a", func(c *Config) { c.Version, c.Candidate.Zone = "v2", "z1" })
-		b := s.start("b", func(c *Config) { c.Mode = candidate.Dual })
+		b := s.start("b", func(c *Config) { c.Mode = multilock.Dual })
 		bare := s.start("c", func(c *Config) { c.Pod = ownerref.Owner{} })
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
@@ -761,7 +762,7 @@ func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 		}
 		s.server.Delete("/api/v1/namespaces/ns/pods/a")
 		s.server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + all[0].Name)
-		if err := a.Wait(); !errors.Is(err, candidate.ErrPodGone) {
+		if err := a.Wait(); !errors.Is(err, multilock.ErrPodGone) {
 			t.Errorf("it ended with %v", err)
 		}
 	})

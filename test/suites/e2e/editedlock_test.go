@@ -34,7 +34,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -122,7 +122,7 @@ type entry struct {
 	zone   string
 	cfg    *rest.Config
 	self   environment.Self
-	legacy multilock.ShieldConfig
+	legacy shield.Config
 	log    logr.Logger
 	lock   locks.Lock // made from the others if nil
 	alone  bool       // no pod is made for it
@@ -141,7 +141,7 @@ func (s *editedLock) enter(name string, change ...func(*entry)) *member {
 	e := &entry{
 		zone: "za", cfg: s.Cluster.RESTConfig("za"),
 		self:   environment.Self{Identity: fmt.Sprintf("%s_%d", name, time.Now().UnixMicro()), PodName: name, Namespace: "default"},
-		legacy: multilock.ShieldConfig{PodSelector: "app=" + s.lock, LegacyGrace: s.grace},
+		legacy: shield.Config{PodSelector: "app=" + s.lock, LegacyGrace: s.grace},
 		log:    s.logger(name),
 	}
 	e.cfg.Wrap(m.wire.around)
@@ -473,7 +473,7 @@ func (b *cableEnd) Read(p []byte) (int, error) {
 }
 
 // isLegacy reports whether a term ended because the legacy side was lost.
-func isLegacy(cause error) bool { return errors.Is(cause, multilock.ErrLegacy) }
+func isLegacy(cause error) bool { return errors.Is(cause, shield.ErrLegacy) }
 
 // start starts a legacy program in a new pod.
 func (s *editedLock) start(zone, name string) *trial.Seat {

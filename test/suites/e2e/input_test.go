@@ -26,7 +26,7 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -83,7 +83,7 @@ func inputs(t *testing.T, p *past) {
 func twinOn(kind annotation.Kind) func(*editedLock) func(*entry) {
 	return func(s *editedLock) func(*entry) {
 		return func(e *entry) {
-			lock, err := e.environment().Twin(s.lock, multilock.TwinConfig{Kind: kind})
+			lock, err := e.environment().Twin(s.lock, twin.Config{Kind: kind})
 			must(s.t, err)
 			e.lock, e.alone = lock, true
 		}

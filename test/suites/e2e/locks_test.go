@@ -8,7 +8,6 @@ package e2e_test
 import (
 	"fmt"
 	"github.com/zonelect/zonelect/internal/environment"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"k8s.io/client-go/rest"
 	"testing"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -44,7 +44,7 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 	}
 	twin := func(kind annotation.Kind) func(t *testing.T, name string) locks.Lock {
 		return func(t *testing.T, name string) locks.Lock {
-			lock, err := at(b.Cluster.RESTConfig("za"), election.Timing{}).Twin(name, multilock.TwinConfig{Kind: kind})
+			lock, err := at(b.Cluster.RESTConfig("za"), election.Timing{}).Twin(name, twin.Config{Kind: kind})
 			must(t, err)
 			t.Cleanup(lock.Capabilities().CloseConnections)
 			return lock

@@ -1010,7 +1010,7 @@ var mutants = []mutant{
 		return step{do: unseal}`,
 		"locks/multilock/shield/TestM10TheLeaderGivesASealedShieldBackToThePresences"},
 	{"M10", "a candidate in mode lease becomes an owner of the shield",
-		"locks/multilock/internal/candidate/candidate.go", `if CheckMode(Mode(o.Mode)) == nil {`, `if true {`,
+		"locks/multilock/internal/candidate/candidate.go", `if CheckMode(multilock.Mode(o.Mode)) == nil {`, `if true {`,
 		"locks/multilock/shield/TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne"},
 	{"M10", "candidates campaign in phase legacy",
 		"locks/multilock/internal/candidate/candidate.go", `case stage.Phase == record.PhaseLegacy:`, `case false:`,

@@ -24,6 +24,7 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/legacyelectors"
@@ -142,7 +143,7 @@ func (m *migration) join(p *process) {
 }
 
 func (m *migration) candidate(p *process, at *pod, w *wire) {
-	config := multilock.ShieldConfig{
+	config := shield.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      w.client(corev1.SchemeGroupVersion),
@@ -156,7 +157,7 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 	if m.compares {
 		config.Settle = -1
 	}
-	lock, err := multilock.NewShield(config)
+	lock, err := shield.New(config)
 	if err != nil {
 		panic(err)
 	}

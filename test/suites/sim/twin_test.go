@@ -18,6 +18,7 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/legacyelectors"
 )
@@ -88,7 +89,7 @@ func (c *annotated) join(p *process) {
 		c.past(p, wire)
 		return
 	}
-	lock, err := multilock.NewTwin(multilock.TwinConfig{
+	lock, err := twin.New(twin.Config{
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: wire.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      wire.client(corev1.SchemeGroupVersion),

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package candidate has what every candidate in a migration needs, whichever legacy lock
-// it leaves: its configuration, and the rules that say which candidate may campaign in which
+// it leaves: its Lease and its presence, and the rules that say which candidate may campaign in which
 // phase.
 package candidate
 
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/patience"
@@ -21,59 +20,25 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Mode says how a candidate takes part in a migration.
-type Mode string
-
-// The modes of a candidate. See package multilock.
-const (
-	Auto Mode = "auto"
-	Dual Mode = "dual"
-)
-
 // CheckMode returns an error unless a candidate in mode m holds a legacy lock too.
-func CheckMode(m Mode) error {
-	if m != Auto && m != Dual {
-		return fmt.Errorf("the mode %q is neither %s nor %s", m, Auto, Dual)
+func CheckMode(m multilock.Mode) error {
+	if m != multilock.Auto && m != multilock.Dual {
+		return fmt.Errorf("the mode %q is neither %s nor %s", m, multilock.Auto, multilock.Dual)
 	}
 	return nil
 }
 
-// ErrPodGone says that this candidate's pod no longer exists, so that others cannot know
-// that this process still runs.
-var ErrPodGone = presence.ErrPodGone
-
-// Config is the part of the configuration that every lock of a migration has.
-type Config struct {
-	// Lease is the Lease that decides among candidates. Its Client serves this lock alone.
-	// The lock itself sets Annotate, Observe and the Guardian and Phases of its Capabilities.
-	Lease lease.Config
-	// Core talks to the core group, v1. Required.
-	Core rest.Interface
-	// Candidate and Pod identify this candidate. A shield requires the name and the UID
-	// of a pod in the Lease's namespace. Without them other locks have no presence
-	// object, so that neither tools nor other candidates know of this one.
-	Candidate locks.Candidate
-	Pod       ownerref.Owner
-	// Version of the program, for people.
-	Version string
-	// TakeoverDelay says how the program finds its takeover delay, for people: package operator writes
-	// it. Empty means unknown.
-	TakeoverDelay string
-	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
-	// RenewDeadline where the server turns out to be slow.
-	Timing timing.Timing
-}
-
 // PermissionIn says whether a candidate that takes part in the migration may campaign. In
 // mode Dual it may not campaign in the phases beyond.
-func PermissionIn(stage record.Stage, mode Mode, beyond ...record.Phase) locks.Permission {
+func PermissionIn(stage record.Stage, mode multilock.Mode, beyond ...record.Phase) locks.Permission {
 	switch {
 	case stage.Phase == record.PhaseLegacy:
 		return locks.Permission{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
-	case mode == Dual && slices.Contains(beyond, stage.Phase):
+	case mode == multilock.Dual && slices.Contains(beyond, stage.Phase):
 		return locks.Permission{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", stage.Phase)}
 	}
 	return locks.Permission{Granted: true}
@@ -110,7 +75,7 @@ func Signal(to chan struct{}) {
 
 // NewLease returns the Lease of c, whose phase a Tracker follows, or an error that lists what is
 // wrong with c. Every Lease that it writes names the legacy lock.
-func (c Config) NewLease(legacy record.Legacy) (*lease.Lock, *phase.Tracker, error) {
+func NewLease(c multilock.Config, legacy record.Legacy) (*lease.Lock, *phase.Tracker, error) {
 	tracker := phase.NewTracker(legacy)
 	c.Lease.Annotate, c.Lease.Observe = tracker.Annotate, tracker.Observe
 	lock, err := lease.New(c.Lease)
@@ -119,7 +84,7 @@ func (c Config) NewLease(legacy record.Legacy) (*lease.Lock, *phase.Tracker, err
 
 // NewKeeper returns the keeper of the presence of c. If shielded, the shield of a leader-for-life
 // lock depends on it. The keeper signals on failed when it cannot keep the presence.
-func (c Config) NewKeeper(mode Mode, shielded bool, failed chan struct{}) *presence.Keeper {
+func NewKeeper(c multilock.Config, mode multilock.Mode, shielded bool, failed chan struct{}) *presence.Keeper {
 	return presence.NewKeeper(presence.KeeperConfig{
 		Client: c.Lease.Client, Core: c.Core, Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Labels: c.Lease.Labels,
 		Candidate: c.Candidate, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
@@ -133,7 +98,7 @@ func (c Config) NewKeeper(mode Mode, shielded bool, failed chan struct{}) *prese
 func ShieldKeepers(all []presence.Object) []ownerref.Owner {
 	var owners []ownerref.Owner
 	for _, o := range all {
-		if CheckMode(Mode(o.Mode)) == nil {
+		if CheckMode(multilock.Mode(o.Mode)) == nil {
 			owners = append(owners, OwnerOf(o))
 		}
 	}

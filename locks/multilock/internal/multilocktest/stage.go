@@ -31,6 +31,7 @@ import (
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -152,7 +153,7 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 	s.T.Helper()
 	who := locks.Candidate{Identity: name, Zone: "z-" + name}
 	config := shield.Config{
-		Config: candidate.Config{
+		Config: multilock.Config{
 			Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
 			Candidate: who,
@@ -173,7 +174,7 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 }
 
 // StartPlain starts a candidate in mode lease, and waits until all goroutines are idle.
-func (s *Stage) StartPlain(name string, change ...func(*candidate.Config)) *Seat {
+func (s *Stage) StartPlain(name string, change ...func(*multilock.Config)) *Seat {
 	s.T.Helper()
 	return s.Elect(s.Plain(name, change...), locks.Candidate{Identity: name}, nil)
 }
@@ -185,10 +186,10 @@ type Plain struct {
 }
 
 // Plain returns the lock of a candidate in mode lease, in a pod of that name.
-func (s *Stage) Plain(name string, change ...func(*candidate.Config)) *Plain {
+func (s *Stage) Plain(name string, change ...func(*multilock.Config)) *Plain {
 	s.T.Helper()
 	s.Runs(name)
-	config := candidate.Config{
+	config := multilock.Config{
 		Lease:     lease.Config{Client: apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion),
 		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
@@ -198,7 +199,7 @@ func (s *Stage) Plain(name string, change ...func(*candidate.Config)) *Plain {
 		f(&config)
 	}
 	config.Timing = config.Timing.WithDefaults()
-	keeper := config.NewKeeper(presence.Alone, false, nil)
+	keeper := candidate.NewKeeper(config, presence.Alone, false, nil)
 	lock, err := phase.NewLease(config.Lease, config.Core, config.Timing, keeper)
 	if err != nil {
 		s.T.Fatal(err)
