@@ -85,10 +85,11 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 	return false
 }
 
-// observeAnswer handles an answer at the end of a term, which may have canceled the request.
+// observeAnswer handles an answer at the end of a term, which may have canceled the request. That is
+// no problem unless the request goes on.
 func (r *run) observeAnswer(a answer) {
 	now := time.Now()
-	if !errors.Is(a.err, context.Canceled) {
+	if !errors.Is(a.err, context.Canceled) || unsettled(a.err) != nil {
 		r.report.answer(a)
 	}
 	switch {

@@ -225,6 +225,9 @@ func TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased(t *testing.T) {
 			if r := s.record(); (r.Holder == "") != back {
 				t.Errorf("the write has come back: %v, and the holder is %q", back, r.Holder)
 			}
+			if told := a.Status().Problem != nil; !back && !told {
+				t.Error("nothing says why")
+			}
 			if closed := lock.closed.Load() > 0; closed == back {
 				t.Errorf("the write has come back: %v, and the connections were closed: %v (S12)", back, closed)
 			}
