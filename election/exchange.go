@@ -216,27 +216,26 @@ func (x *exchange) came(a *answer) {
 	if a.newest = f == x.newest; a.newest {
 		x.newest = nil
 	}
-	switch {
-	case a.conflict(), a.err == nil && a.newest:
-		x.unanswered = time.Time{}
-	case a.failed() && a.newest:
-		x.unanswered = a.sent.awake
-	}
-	if !a.failed() {
-		x.overtaken = 0
-	} else if a.writes() {
-		x.denied = nil
-	}
-	if a.err == nil { // the server may have tried a write again before it answered a conflict
-		took := a.end.Sub(a.departed.awake)
-		if a.writes() {
-			x.readTook, x.writeTook = min(took, x.readTook), took
-		} else {
-			x.readTook, x.writeTook = took, max(took, x.writeTook)
+	if a.failed() {
+		if a.newest {
+			x.unanswered = a.sent.awake
 		}
+		if a.writes() {
+			x.denied = nil
+		}
+		return
 	}
-	if a.conflict() {
+	x.overtaken = 0
+	if a.newest || a.conflict() {
+		x.unanswered = time.Time{}
+	}
+	switch took := a.end.Sub(a.departed.awake); {
+	case a.conflict(): // the server may have tried the write again before it answered
 		x.open = slices.DeleteFunc(x.open, is)
+	case a.writes():
+		x.readTook, x.writeTook = min(took, x.readTook), took
+	default:
+		x.readTook, x.writeTook = took, max(took, x.writeTook)
 	}
 }
 
@@ -319,13 +318,16 @@ func (x *exchange) stopWaiting() { x.newest = nil }
 // repeats no other, because its connection may be dead. Each further repetition waits twice as
 // long. The server is slow to write then, and repetitions make it slower.
 func (x *exchange) waitAgain(shown locks.Snapshot, now time.Time) {
+	if x.busy() {
+		return
+	}
 	var writes []*flight
 	for _, f := range x.flights {
 		if f.mayLand() {
 			writes = append(writes, f)
 		}
 	}
-	if x.busy() || len(writes) == 0 {
+	if len(writes) == 0 {
 		return
 	}
 	f := writes[len(writes)-1]

@@ -131,8 +131,7 @@ func withdraw(lease *coordinationv1.Lease, e epoch) *coordinationv1.Lease {
 	}
 	lease = lease.DeepCopy()
 	if is {
-		nobody := ""
-		lease.Spec.HolderIdentity = &nobody
+		lease.Spec.HolderIdentity = new(string)
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationWithdrawn, w.String())
 	return lease

@@ -474,7 +474,7 @@ func (h *heart) keeps(l *lock, r locks.Record) attachment {
 	if r.Holder != "" {
 		a = h.current()
 	}
-	if over := l.epoch != "" && l.epoch != h.present; !over || r.Details.Token == 0 {
+	if !h.hasEnded(l.epoch) || r.Details.Token == 0 {
 		l.epoch = a.epoch
 	}
 	if a.epoch != "" {
@@ -488,11 +488,15 @@ func (h *heart) keeps(l *lock, r locks.Record) attachment {
 func (h *heart) over(l *lock) (ended <-chan struct{}, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.epoch != "" && l.epoch != h.present {
+	if h.hasEnded(l.epoch) {
 		return h.ended, h.why
 	}
 	return h.ended, ""
 }
+
+// hasEnded reports whether an epoch that kept a lock is over; an empty one kept none. The caller holds
+// mu.
+func (h *heart) hasEnded(e epoch) bool { return e != "" && e != h.present }
 
 // await waits for an epoch, for a RenewInterval at most.
 func (h *heart) await(ctx context.Context) {

@@ -217,13 +217,13 @@ func (e *Election) lock(name string) (locks.Lock, error) {
 		return lock, err
 	}
 	if kind, elected := annotated[o.LegacyKind]; elected {
-		twin, err := env.Twin(name, twin.Config{Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode)})
-		e.roster = twin
-		return twin, err
+		lock, err := env.Twin(name, twin.Config{Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode)})
+		e.roster = lock
+		return lock, err
 	}
-	shield, err := env.Shield(name, shield.Config{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace, Settle: o.Settle})
-	e.roster = shield
-	return shield, err
+	lock, err := env.Shield(name, shield.Config{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace, Settle: o.Settle})
+	e.roster = lock
+	return lock, err
 }
 
 // logger returns the logger of the options, or of ctx, or slog's default. Others write much of

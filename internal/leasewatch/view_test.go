@@ -332,6 +332,20 @@ func TestASubscriptionGetsEveryChangeOnce(t *testing.T) {
 	})
 }
 
+// replaces puts a Lease while the watch is silent, so that the view learns of it by a list. It returns
+// the version.
+func (s *stage) replaces(name string) uint64 {
+	s.hangs(func(watch bool) bool { return watch })
+	s.Compact() // the next watch is silent
+	time.Sleep(patience)
+	n := s.put(name)
+	s.Compact()
+	s.hangs(nil)
+	s.view.Reach(context.Background(), n)
+	time.Sleep(patience)
+	return n
+}
+
 func TestWhatAListReplacesIsAGap(t *testing.T) {
 	run(t, func(s *stage) {
 		s.put("x")
@@ -341,16 +355,7 @@ func TestWhatAListReplacesIsAGap(t *testing.T) {
 		defer sub.Close()
 		sub.Add("x")
 		sub.Add("z")
-		var hung atomic.Bool
-		hung.Store(true)
-		s.hangs(func(watch bool) bool { return hung.Load() && watch })
-		s.Compact() // the next watch is silent
-		time.Sleep(patience)
-		n := s.put("x")
-		s.Compact()
-		hung.Store(false)
-		s.view.Reach(context.Background(), n)
-		time.Sleep(patience)
+		n := s.replaces("x")
 		if all := sub.Take(); len(all) != 1 || !all[0].Gap || all[0].State.Number != n {
 			t.Errorf("%+v, want a gap before version %d", all, n)
 		}
@@ -375,16 +380,7 @@ func TestS4AWatchEndsWhereTheViewHasAGap(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		var hung atomic.Bool
-		hung.Store(true)
-		s.hangs(func(watch bool) bool { return hung.Load() && watch })
-		s.Compact() // the next watch is silent
-		time.Sleep(patience)
-		n := s.put("x")
-		s.Compact()
-		hung.Store(false)
-		s.view.Reach(context.Background(), n)
-		time.Sleep(patience)
+		s.replaces("x")
 		select {
 		case err := <-over:
 			if !errors.Is(err, locks.ErrVersionExpired) || !slices.Equal(seen, []uint64{first}) {

@@ -185,7 +185,7 @@ func TestAWriteHitsTheVersionThatWasJudgedOrNone(t *testing.T) {
 	}
 	again := func(s *apitest.Server) {
 		s.Delete(mapPath)
-		s.Put(mapPath, configMap(dual, podRef("p", "pu")))
+		s.Put(mapPath, apitest.ConfigMap(dual, apitest.PodRef("p", "pu")))
 	}
 	for name, meanwhile := range map[string]func(*apitest.Server){
 		"changed": touch, "deleted": func(s *apitest.Server) { s.Delete(mapPath) }, "deleted and made anew": again,
@@ -215,7 +215,7 @@ func TestAWriteHitsTheVersionThatWasJudgedOrNone(t *testing.T) {
 
 func TestAShieldGoesUpOnlyWhereNothingStands(t *testing.T) {
 	server, m, _ := newMap(t)
-	server.Put(mapPath, configMap(nil, podRef("p", "pu")))
+	server.Put(mapPath, apitest.ConfigMap(nil, apitest.PodRef("p", "pu")))
 	_, err := m.PutUp(t.Context(), State{}.With(presenceOf("a")))
 	if r := mustRead(t, m); !errors.Is(err, locks.ErrConflict) || r.Kind != ownerref.Legacy {
 		t.Errorf("got %v, there is %+v", err, r)
@@ -232,7 +232,7 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 	arm.Armed = true
 	sealing := State{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
 	read := ownerref.Recognize
-	a := leaseRef("lock.a", "lease-a")
+	a := apitest.LeaseRef("lock.a", "lease-a")
 	many := one
 	for i := range record.MaxLegacyPods + 1 {
 		many.Seen = append(many.Seen, podOf(fmt.Sprint(i)))
@@ -250,15 +250,15 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 
 		"change nothing":                 {changed(read(nil), one), "it is absent"},
 		"change a record made up":        {changed(ownerref.Record{Kind: ownerref.Shield}, one), "was not read from"},
-		"change a legacy lock":           {changed(read(configMap(nil, podRef("p", "pu"))), one), "it is legacy"},
-		"change what is no lock":         {changed(read(holding(other, configMap(nil))), one), "holds data"},
-		"take the last presence":         {changed(read(configMap(dual, a)), State{Armed: true}), "for ever"},
-		"seal what is not armed":         {changed(read(configMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
-		"seal what was not here sealed":  {changed(read(configMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
+		"change a legacy lock":           {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
+		"change what is no lock":         {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
+		"take the last presence":         {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "for ever"},
+		"seal what is not armed":         {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
+		"seal what was not here sealed":  {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
 		"remove nothing":                 {removed(read(nil)), "it is absent"},
-		"remove what is no lock":         {removed(read(holding(other, configMap(nil)))), "holds data"},
+		"remove what is no lock":         {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
 		"remove a record made up":        {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
-		"remove a lock of another owner": {removed(read(configMap(nil, metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}))), "Node n"},
+		"remove a lock of another owner": {removed(read(apitest.ConfigMap(nil, metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}))), "Node n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, m, sent := newMap(t)
@@ -315,7 +315,7 @@ func TestACopyOfAnArmedShieldIsNotArmed(t *testing.T) {
 
 // TestAMissingPermissionToWriteIsNamed: the verb and the resource, in words to act on.
 func TestAMissingPermissionToWriteIsNamed(t *testing.T) {
-	shield := ownerref.Recognize(configMap(dual, leaseRef("lock.a", "lease-a")))
+	shield := ownerref.Recognize(apitest.ConfigMap(dual, apitest.LeaseRef("lock.a", "lease-a")))
 	for verb, do := range map[string]func(*ConfigMap) error{
 		"create": putUp(State{}.With(presenceOf("a"))),
 		"update": changed(shield, StateOf(shield)),

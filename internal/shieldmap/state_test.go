@@ -10,20 +10,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
-
-func podRef(name, uid string) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID(uid)}
-}
-
-func leaseRef(name, uid string) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: name, UID: types.UID(uid)}
-}
 
 func presenceOf(name string) ownerref.Owner {
 	return ownerref.Owner{Name: "lock." + name, UID: types.UID("lease-" + name)}
@@ -31,14 +23,6 @@ func presenceOf(name string) ownerref.Owner {
 
 func podOf(name string) ownerref.Owner {
 	return ownerref.Owner{Name: name, UID: types.UID("uid-" + name)}
-}
-
-// configMap returns a ConfigMap with the UID "u" at version 7.
-func configMap(annotations map[string]string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Name: "lock", Namespace: "ns", UID: "u", ResourceVersion: "7",
-		Annotations: annotations, OwnerReferences: owners,
-	}}
 }
 
 func holding(data map[string]string, cm *corev1.ConfigMap) *corev1.ConfigMap {
@@ -94,15 +78,7 @@ func TestTwoOfOneNameAreTwo(t *testing.T) {
 // FuzzWritten reads any JSON that decodes as a ConfigMap: a state reads the same after it is
 // written.
 func FuzzWritten(f *testing.F) {
-	for _, seed := range []string{
-		`{"metadata":{"name":"op","uid":"c","resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
-		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/shield-armed":"c","zonelect.dev/phase":"dual","zonelect.dev/phase-step":"1","zonelect.dev/legacy-pods":"[{\"name\":\"a\",\"uid\":\"u\"},{\"name\":\"b\",\"uid\":\"v\"}]","zonelect.dev/presumed-gone":"[{\"name\":\"a\",\"uid\":\"u\"}]"},"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","name":"op.a","uid":"p"}]}}`,
-		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/shield-armed":"true","zonelect.dev/phase":"sealed","zonelect.dev/phase-step":"3"}}}`,
-		`{"metadata":{"annotations":{"zonelect.dev/shield-armed":""}}}`,
-		`{"metadata":{"uid":"c","annotations":{"team":"a"}}}`,
-		`{"metadata":{"annotations":{"control-plane.alpha.kubernetes.io/leader":"{}"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
-		`{"metadata":{"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","uid":"p"},{"apiVersion":"v1","kind":"Pod","uid":"u"}]},"data":{"a":"b"}}`,
-	} {
+	for _, seed := range apitest.ConfigMaps {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -10,12 +10,23 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
+
+// ledOnce returns a server, and a client of it, on which "a" has led and released the lock.
+func ledOnce(t *testing.T) (*apiServer, rest.Interface) {
+	server := apitest.NewServer()
+	client := apitest.Wire(t, server, coordinationv1.SchemeGroupVersion)
+	stop := campaign(t, client, "a")
+	time.Sleep(time.Minute)
+	stop()
+	return server, client
+}
 
 // TestTheAnnotationOfAHeartbeatThatKeepsNothingBarsNobody, such as one that a holder without a
 // heartbeat left there.
@@ -42,11 +53,7 @@ func TestTheAnnotationOfAHeartbeatThatKeepsNothingBarsNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := apitest.NewServer()
-				client := apitest.Wire(t, server, coordinationv1.SchemeGroupVersion)
-				stop := campaign(t, client, "a")
-				time.Sleep(time.Minute)
-				stop()
+				server, client := ledOnce(t)
 				// a heartbeat kept the lock once
 				server.Change(path, func(o object) {
 					annotations := o["metadata"].(object)["annotations"].(object)
@@ -95,11 +102,7 @@ func TestWhoWasBarredByAHeartbeatWaitsALeaseFromItsEnd(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := apitest.NewServer()
-				client := apitest.Wire(t, server, coordinationv1.SchemeGroupVersion)
-				stop := campaign(t, client, "a")
-				time.Sleep(time.Minute)
-				stop()
+				server, client := ledOnce(t)
 				server.Change(path, func(o object) {
 					spec(o)["holderIdentity"], spec(o)["leaseDurationSeconds"] = "a", 365*24*3600
 					annotations(o)[record.AnnotationHolder], annotations(o)[record.AnnotationHeartbeat] = "a", "h.heartbeat-x uid-1 n.1 20"

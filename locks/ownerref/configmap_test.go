@@ -75,12 +75,12 @@ func TestTheWatchPassesBookmarksOn(t *testing.T) {
 
 func TestTheWatchTellsEveryStepInOrder(t *testing.T) {
 	server, m := newMap(t)
-	server.Put(mapPath, configMap(dual, leaseRef("lock.a", "lease-a")))
+	server.Put(mapPath, apitest.ConfigMap(dual, apitest.LeaseRef("lock.a", "lease-a")))
 	r := mustRead(t, m)
 	server.Delete(mapPath)
-	server.Put(mapPath, configMap(nil, podRef("p", "pu")))
+	server.Put(mapPath, apitest.ConfigMap(nil, apitest.PodRef("p", "pu")))
 	server.Delete(mapPath)
-	server.Put(mapPath, configMap(dual, leaseRef("lock.a", "lease-a")))
+	server.Put(mapPath, apitest.ConfigMap(dual, apitest.LeaseRef("lock.a", "lease-a")))
 	server.Change(mapPath, func(o apitest.Object) { o["data"] = apitest.Object{"k": "v"} })
 
 	stop := errors.New("seen enough")

@@ -1559,7 +1559,7 @@ var mutants = []mutant{
 		"heartbeat/heart.go", `return h.madeAnew > 0`, `return false`,
 		"heartbeat/TestAHeartbeatThatIsDeletedAgainAndAgainLosesItsOwner"},
 	{"L5", "a renewal hides that the epoch of its term is over",
-		"heartbeat/heart.go", `!over || r.Details.Token == 0`, `!over || true`,
+		"heartbeat/heart.go", `!h.hasEnded(l.epoch) || r.Details.Token == 0`, `!h.hasEnded(l.epoch) || true`,
 		"heartbeat/TestL5ARenewalDoesNotHideThatItsEpochIsOver"},
 	{"L5", "an epoch that has ended is resumed",
 		"heartbeat/heart.go", `if h.resumes(base, r) {`, `if h.resumes(base, r) && false {`,
