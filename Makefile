@@ -90,6 +90,7 @@ unit: vet ## gofmt, go vet and the unit tests of all modules, with the simulatio
 vet:
 	@test -z "$$(git ls-files '*.go' | xargs gofmt -l | tee /dev/stderr)"
 	$(call each,$(MODULES),go vet ./...)
+	@for m in $(PUBLISHED); do .ci/alone $$m go list -deps ./... >/dev/null || { echo "in $$m/go.mod, as it is without the workspace"; exit 1; }; done
 
 # race and floor leave out the long simulations, unless SHORT= is empty.
 SHORT := -short
