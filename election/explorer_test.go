@@ -21,6 +21,19 @@ import (
 // passes. The candidates are the real exchange and the real rules. When they write and read is not
 // decided as an elector decides it: a candidate may do at any time what the exchange and the rules
 // permit, so each policy is among those that are tried.
+//
+// Of the 71 mutants of S1, S3, S4, S6, S7, S8 and S11 in exchange.go and rules, it finds 35. It does
+// not find those of
+//   - what it does not play: a record of two parts (6), a restored backup (3), tokens that nobody wrote
+//     (3), heartbeats, a third candidate, details for people, two reads around a deletion, and answers to
+//     requests of a term that is over (1 each);
+//   - when to send and what to wait for, which makes leaders late and not two: S6, and a slow request
+//     (8), and who goes on or takes its own lock back sooner (2);
+//   - a second rule that keeps two from leading if the first is gone: a candidate that
+//     made a record anew waits before its work begins, one whose acquisition another followed loses its
+//     term at once, an emptied record has the lease of the one before it (6);
+//   - a client-go candidate of a longer lease that came and went unseen (3): if the watch is silent about
+//     it for longer than the candidate waits, two lead without any mutant.
 
 // horizon is how long a schedule lasts at most.
 const horizon = 4 * exploredLease
@@ -30,6 +43,9 @@ const (
 	exploredLease    = 1010 * time.Millisecond
 	exploredDeadline = 1000 * time.Millisecond
 )
+
+// clientGoLease is how long a client-go candidate leaves a record alone.
+const clientGoLease = 1000 * time.Millisecond
 
 var epoch = time.Unix(1000, 0).UTC()
 
@@ -42,15 +58,25 @@ type budget struct {
 	deletions    int // by hand
 	emptyings    int // by hand
 	edits        int // by hand, of the rest of the record
+	removals     int // by hand, of the duration
+	wipes        int // by hand, of the holder and of more
 	strangers    int // terms of a client-go candidate
 	clears       int // by a client-go candidate, of a lease that is another's
 	deaths       int // of a candidate, which the other one can prove
 	resignations int
 	absent       bool // there is no record at first; otherwise the first candidate leads
+	newcomer     bool // the second candidate has seen nothing yet
+	alone        bool // the first candidate is gone, and its lease runs
+	renewed      bool // it has renewed that, so that the record has its token
+	released     bool // it has given the lock up since
+	single       bool // the second candidate is gone
+	restarts     bool // a watch begins anew at what a read shows
+	skips        bool // watches may leave something out
 	longer       bool // the client-go candidate has a longer lease
 	oneName      bool // the candidates have the same identity
 	drift        [2]int
 	wall         [2]time.Duration // how far wall clocks are off
+	stopped      bool             // wall clocks stand still
 }
 
 // schedule is one state of all.
@@ -98,6 +124,13 @@ type wire struct {
 	landed bool
 	answer locks.Snapshot
 	err    error
+	watch  *start // the watch begins anew with what follows this read
+}
+
+// start is where a watch begins.
+type start struct {
+	seen  int
+	after uint64
 }
 
 // named translates a record between the names of the server, which are 0 and 1, and those of a
@@ -143,14 +176,43 @@ func newSchedule(b budget) *schedule {
 	}
 	s.put(locks.Snapshot{Record: locks.Record{}}) // one that nobody held
 	for i, p := range s.seats {
+		if b.newcomer && i == 1 {
+			s.left.reads++ // which it begins with
+			continue
+		}
 		s.hear(i)
 		p.exchange.unsure = false
+		p.after = s.version
 	}
 	s.seats[0].writes++
 	s.claim(0)
 	w := s.seats[0].wires[0]
 	s.land(0, w)
 	s.deliver(0, w, nil)
+	if b.renewed {
+		s.seats[0].writes++
+		s.drop()
+		s.renew(0)
+		w := s.seats[0].wires[0]
+		s.land(0, w)
+		s.deliver(0, w, nil)
+		s.hear(1)
+		s.hear(1)
+	}
+	if b.released {
+		s.resign(0)
+		s.drop()
+		w := s.seats[0].wires[0]
+		s.land(0, w)
+		s.drop()
+		s.hear(1)
+	}
+	if b.alone {
+		s.leave(0)
+	}
+	if b.single {
+		s.leave(1)
+	}
 	return s
 }
 
@@ -265,6 +327,9 @@ func (p *player) hash(drift int, wall time.Duration) uint64 {
 		maphash.WriteComparable(&h, w.landed)
 		maphash.WriteComparable(&h, w.err != nil)
 		maphash.WriteComparable(&h, w.answer)
+		if w.watch != nil {
+			maphash.WriteComparable(&h, *w.watch)
+		}
 		if f := w.flight; f != nil {
 			maphash.WriteComparable(&h, f.unlanded)
 			maphash.WriteComparable(&h, f.lost)
@@ -289,7 +354,12 @@ func (s *schedule) local(i int) time.Time {
 }
 
 // wall is what a candidate writes into records.
-func (s *schedule) wall(i int) time.Time { return s.local(i).Add(s.left.wall[i]) }
+func (s *schedule) wall(i int) time.Time {
+	if s.left.stopped {
+		return epoch
+	}
+	return s.local(i).Add(s.left.wall[i])
+}
 
 // put stores what follows on the server.
 func (s *schedule) put(next locks.Snapshot) {
@@ -325,6 +395,14 @@ func (s *schedule) read(i int) {
 	}
 	s.send(i, request{op: opRead, asOf: p.observer.Newest().Version})
 	s.land(i, p.wires[len(p.wires)-1])
+	if !p.observer.Known() {
+		s.watchAnew(p)
+	}
+}
+
+// watchAnew has the watch begin with what follows the last read.
+func (s *schedule) watchAnew(p *player) {
+	p.wires[len(p.wires)-1].watch = &start{len(s.log), s.version}
 }
 
 func (s *schedule) claim(i int) {
@@ -412,6 +490,9 @@ func (s *schedule) deliver(i int, w *wire, lost error) {
 	p, now := s.own(i), s.local(i)
 	x, f := p.exchange, w.flight
 	a := answer{request: f.request, flight: f, departed: f.sent, end: now, snapshot: w.answer, err: w.err}
+	if w.watch != nil && lost == nil {
+		p.seen, p.after = w.watch.seen, w.watch.after
+	}
 	if w.flight = nil; lost != nil {
 		a.snapshot, a.err = locks.Snapshot{}, lost
 		if w.op == opRead {
@@ -532,7 +613,7 @@ func (s *schedule) win(i int, a answer) {
 // hear has a candidate's watch report the next change.
 func (s *schedule) hear(i int) {
 	p := s.own(i)
-	e := locks.Event{Snapshot: s.named(s.log[p.seen], i, false), Gapless: true}
+	e := locks.Event{Snapshot: s.named(s.log[p.seen], i, false), Gapless: !s.left.skips}
 	p.seen++
 	p.observer.ObserveEvent(e, p.after, s.local(i))
 	s.verdict(i)
@@ -553,6 +634,9 @@ func (s *schedule) wrong() string {
 		}
 		if s.works(i) {
 			n++
+			if r := p.observer.Newest().Record; r.Holder != "" && r.Holder != "me" || r.Details.Nonce == "you" {
+				return "S7: a term goes on that has seen another's record"
+			}
 			if p.token < s.tokens {
 				return fmt.Sprintf("S8: a term of token %d works after one of token %d", p.token, s.tokens)
 			}
@@ -592,11 +676,19 @@ func (s *schedule) moves() (all []func(*schedule)) {
 		if p.gone {
 			continue
 		}
-		if p.seen < len(s.log) {
+		if p.seen < len(s.log) && p.observer.Known() {
 			add(func(s *schedule) { s.hear(i) })
+			if s.left.skips {
+				add(func(s *schedule) { s.own(i).seen++ })
+			}
 		}
-		if s.left.reads > 0 && len(p.exchange.flights) < 2 && (p.exchange.unsure || p.exchange.busy()) {
-			add(func(s *schedule) { s.read(i) })
+		if s.left.reads > 0 && len(p.exchange.flights) < 2 && (p.exchange.unsure || p.exchange.busy() || s.left.alone) {
+			add(func(s *schedule) {
+				s.read(i)
+				if s.left.restarts {
+					s.watchAnew(s.own(i))
+				}
+			})
 		}
 		free, known := p.observer.Free()
 		switch now := s.local(i); {
@@ -636,28 +728,51 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 	if s.left.emptyings > 0 && held {
 		add(func(s *schedule) {
 			s.left.emptyings--
-			r := s.stored.Record
-			r.Holder = ""
-			s.put(locks.Snapshot{Record: r})
+			s.edit(func(r *locks.Record) { r.Holder = "" })
 		})
 	}
 	if s.left.edits > 0 && exists {
 		for _, edit := range []func(*locks.Record){
 			func(r *locks.Record) { r.Details = locks.Details{} },
 			func(r *locks.Record) { r.LeaseDuration = exploredLease / 5 },
-			func(r *locks.Record) { r.LeaseDuration = 0 },
+			removeDuration,
 		} {
 			add(func(s *schedule) {
 				s.left.edits--
-				r := s.stored.Record
-				edit(&r)
-				s.put(locks.Snapshot{Record: r})
+				s.edit(edit)
 			})
 		}
 	}
-	expired := s.now-s.changed >= 1000*time.Millisecond
+	if s.left.removals > 0 && held {
+		add(func(s *schedule) {
+			s.left.removals--
+			s.edit(removeDuration)
+		})
+	}
+	if s.left.wipes > 0 && exists {
+		for n, wipe := range []func(*locks.Record){
+			func(r *locks.Record) { r.LeaseDuration = exploredLease / 5 },
+			func(r *locks.Record) {
+				r.LeaseDuration, r.AcquireTime, r.RenewTime = exploredLease/5, time.Time{}, time.Time{}
+			},
+			func(r *locks.Record) { r.RenewTime = epoch.Add(s.now + 1) },
+			func(r *locks.Record) { r.Details = locks.Details{} },
+			func(r *locks.Record) { *r = locks.Record{} },
+			func(r *locks.Record) { *r = locks.Record{RenewTime: epoch.Add(s.now + 1), LeaseDuration: time.Second} },
+		} {
+			if n == 5 && held {
+				continue // that is what client-go's release leaves, and cannot be told from one
+			}
+			add(func(s *schedule) {
+				s.left.wipes--
+				s.edit(func(r *locks.Record) { r.Holder = ""; wipe(r) })
+			})
+		}
+	}
+	expired := s.now-s.changed >= clientGoLease
 	released := exists && !held && s.stored.Record.Details.Released != 0
-	if s.left.strangers > 0 && exists && (released || held && expired) {
+	absent := !exists && s.left.alone && s.lastHolder() != "1" // it creates a record at once, whoever may still lead
+	if s.left.strangers > 0 && (released || absent || held && expired) {
 		add(func(s *schedule) {
 			s.left.strangers--
 			r := s.stored.Record // with the annotations that are there
@@ -671,7 +786,7 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 			s.stranger = s.now + works
 		})
 	}
-	if s.left.clears > 0 && held && s.stored.Record.Holder != "stranger" {
+	if s.left.clears > 0 && held && (s.stored.Record.Holder != "stranger" || s.left.alone && s.stored.Record.Details.Token == 0) {
 		add(func(s *schedule) {
 			s.left.clears--
 			r := s.stored.Record // with the annotations that are there
@@ -688,8 +803,32 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 	return all
 }
 
+// lastHolder is who held the last record that there was.
+func (s *schedule) lastHolder() (name string) {
+	for _, one := range s.log {
+		if one.Version.Exists() {
+			name = one.Record.Holder
+		}
+	}
+	return name
+}
+
+// edit has a hand change the record.
+func (s *schedule) edit(change func(r *locks.Record)) {
+	r := s.stored.Record
+	change(&r)
+	s.put(locks.Snapshot{Record: r})
+}
+
+func removeDuration(r *locks.Record) { r.LeaseDuration = 0 }
+
 // nextTime is when something is due next.
 func (s *schedule) nextTime() (at time.Duration, due bool) {
+	for _, t := range []time.Duration{s.stranger, s.changed + clientGoLease} {
+		if (s.left.alone || s.left.single) && t > s.now && (!due || t < at) {
+			at, due = t, true
+		}
+	}
 	for i, p := range s.seats {
 		if p.gone {
 			continue
@@ -850,6 +989,25 @@ var explored = []struct {
 	{"a death, and a loss", true, budget{writes: 2, losses: 1, deaths: 1}},
 	{"a resignation, and a loss", false, budget{writes: 2, losses: 1, resignations: 1}},
 	{"a resignation, and an emptied record", false, budget{writes: 1, resignations: 1, emptyings: 1}},
+	{"wall clocks that stand still", true, budget{writes: 2, ticks: 1, stopped: true}},
+	{"a hand that wipes", true, budget{writes: 1, losses: 1, wipes: 1}},
+	{"a hand that wipes twice", true, budget{writes: 1, wipes: 2, alone: true}},
+	{"a client-go candidate of a longer lease, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 2, longer: true, alone: true}},
+	{"a client-go candidate of a longer lease, a deletion and a read", true, budget{writes: 1, strangers: 1, deletions: 1, reads: 1, longer: true, alone: true}},
+	{"a client-go candidate of a longer lease, no duration and a read", true, budget{writes: 1, strangers: 1, removals: 1, reads: 1, longer: true, alone: true}},
+	{"a client-go candidate between two deletions", false, budget{writes: 1, strangers: 1, deletions: 2, alone: true}},
+	{"a watch that begins anew, and a client-go candidate between two deletions", true, budget{writes: 1, strangers: 1, deletions: 2, reads: 1, restarts: true, alone: true}},
+	{"a client-go candidate that clears another one's lease", false, budget{writes: 1, strangers: 1, clears: 1, alone: true}},
+	{"a client-go candidate after a renewed term, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 2, longer: true, alone: true, renewed: true}},
+	{"a client-go candidate after the own term, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, single: true}},
+	{"a client-go candidate after the own term, a hand that wipes, and a watch that begins anew", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, restarts: true, single: true}},
+	{"a newcomer, and a deletion", false, budget{writes: 1, deletions: 1, newcomer: true}},
+	{"watches that skip, a release and a deletion", false, budget{writes: 1, strangers: 1, deletions: 1, skips: true, renewed: true, released: true, alone: true}},
+	{"watches that skip, and a deletion", false, budget{writes: 1, strangers: 1, deletions: 1, skips: true, alone: true}},
+	{"watches that skip, a deletion and a read", true, budget{writes: 1, strangers: 1, deletions: 1, reads: 1, skips: true, alone: true}},
+	{"a newcomer", false, budget{writes: 2, losses: 1, newcomer: true}},
+	{"a newcomer, and a hand that wipes", true, budget{writes: 1, wipes: 1, newcomer: true}},
+	{"a newcomer, and a client-go candidate of a longer lease", false, budget{writes: 1, strangers: 1, removals: 1, longer: true, newcomer: true, alone: true}},
 }
 
 var exploresAll = flag.Bool("explore", false, "explores the schedules with the most states too")

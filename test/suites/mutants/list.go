@@ -578,7 +578,7 @@ var mutants = []mutant{
 		"election/internal/rules/observer.go", `return "somebody else took it"`, `return ""`,
 		"election/TestS7AnotherHolderEndsTheTermAtOnce"},
 	{"S7", "a newer token does not end the term",
-		"election/internal/rules/observer.go", `return fmt.Sprintf("another process of this identity took it: the record has the newer token %d", r.Details.Token)`, `return ""`,
+		"election/internal/rules/observer.go", `return fmt.Sprintf("another process of this identity took it: the record has the newer token %d", r.Details.Token)`, `return fmt.Sprint()`,
 		"election/TestS7ANewerTokenEndsTheTermAtOnce"},
 
 	{"S8", "a late answer to the acquisition of a former term begins another",
