@@ -90,7 +90,6 @@ unit: vet ## gofmt, go vet and the unit tests of all modules, with the simulatio
 vet:
 	@test -z "$$(git ls-files '*.go' | xargs gofmt -l | tee /dev/stderr)"
 	$(call each,$(MODULES),go vet ./...)
-	@for m in $(PUBLISHED); do .ci/alone $$m go list -deps ./... >/dev/null || { echo "in $$m/go.mod, as it is without the workspace"; exit 1; }; done
 
 # race and floor leave out the long simulations, unless SHORT= is empty.
 SHORT := -short
@@ -118,6 +117,7 @@ compat: ## The main ones on other versions of Kubernetes (85 min, mostly builds)
 
 .PHONY: lint
 lint: vet $(LINT) ## gofmt, go vet, golangci-lint, actionlint; OUTSIDE=1: what go.work leaves out (30 min)
+	@for m in $(PUBLISHED); do .ci/alone $$m go list -deps ./... >/dev/null || { echo "in $$m/go.mod, as it is without the workspace"; exit 1; }; done
 	$(if $(OUTSIDE),$(call each,$(OUTSIDE_MODULES),GOWORK=off $(LINT) run .),$(call each,$(MODULES),$(LINT) run ./...))
 	GOWORK=off go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 

@@ -29,9 +29,9 @@ import (
 //     requests of a term that is over (1 each);
 //   - when to send and what to wait for, which makes leaders late and not two: S6, and a slow request
 //     (8), and who goes on or takes its own lock back sooner (2);
-//   - a second rule that keeps two from leading if the first is gone: a candidate that
-//     made a record anew waits before its work begins, one whose acquisition another followed loses its
-//     term at once, an emptied record has the lease of the one before it (6);
+//   - a second rule that keeps two from leading if the first is gone: a candidate that made a record anew
+//     waits before its work begins, one whose acquisition another followed loses its term at once, an
+//     emptied record has the lease of the one before it (6);
 //   - a client-go candidate of a longer lease that came and went unseen (3): if the watch is silent about
 //     it for longer than the candidate waits, two lead without any mutant.
 
@@ -186,25 +186,17 @@ func newSchedule(b budget) *schedule {
 	}
 	s.seats[0].writes++
 	s.claim(0)
-	w := s.seats[0].wires[0]
-	s.land(0, w)
-	s.deliver(0, w, nil)
+	s.serve(0)
 	if b.renewed {
 		s.seats[0].writes++
-		s.drop()
 		s.renew(0)
-		w := s.seats[0].wires[0]
-		s.land(0, w)
-		s.deliver(0, w, nil)
+		s.serve(0)
 		s.hear(1)
 		s.hear(1)
 	}
 	if b.released {
 		s.resign(0)
-		s.drop()
-		w := s.seats[0].wires[0]
-		s.land(0, w)
-		s.drop()
+		s.serve(0)
 		s.hear(1)
 	}
 	if b.alone {
@@ -214,6 +206,17 @@ func newSchedule(b budget) *schedule {
 		s.leave(1)
 	}
 	return s
+}
+
+// serve has the only request of a candidate land and be answered.
+func (s *schedule) serve(i int) {
+	s.drop()
+	w := s.own(i).wires[0]
+	s.land(i, w)
+	if w.flight != nil {
+		s.deliver(i, w, nil)
+	}
+	s.drop()
 }
 
 // clone copies a schedule, except its players: see own.
@@ -750,7 +753,7 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 		})
 	}
 	if s.left.wipes > 0 && exists {
-		for n, wipe := range []func(*locks.Record){
+		wipes := []func(*locks.Record){
 			func(r *locks.Record) { r.LeaseDuration = exploredLease / 5 },
 			func(r *locks.Record) {
 				r.LeaseDuration, r.AcquireTime, r.RenewTime = exploredLease/5, time.Time{}, time.Time{}
@@ -758,11 +761,11 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 			func(r *locks.Record) { r.RenewTime = epoch.Add(s.now + 1) },
 			func(r *locks.Record) { r.Details = locks.Details{} },
 			func(r *locks.Record) { *r = locks.Record{} },
-			func(r *locks.Record) { *r = locks.Record{RenewTime: epoch.Add(s.now + 1), LeaseDuration: time.Second} },
-		} {
-			if n == 5 && held {
-				continue // that is what client-go's release leaves, and cannot be told from one
-			}
+		}
+		if !held { // what client-go's release leaves: of a record with a holder, it cannot be told from one
+			wipes = append(wipes, func(r *locks.Record) { *r = locks.Record{RenewTime: epoch.Add(s.now + 1), LeaseDuration: time.Second} })
+		}
+		for _, wipe := range wipes {
 			add(func(s *schedule) {
 				s.left.wipes--
 				s.edit(func(r *locks.Record) { r.Holder = ""; wipe(r) })
