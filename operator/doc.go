@@ -9,7 +9,7 @@
 //     heartbeat keeps all of them by one write.
 //   - [Become] blocks until it does, for programs that call leader.Become of
 //     operator-sdk today.
-//   - NewManager of package ctrlruntime, a module of its own, is for managers of
+//   - NewLasting of package ctrlruntime, a module of its own, is for managers of
 //     controller-runtime, and [Bridge] for electors of client-go.
 //   - Run of package prometheus, a module of its own, is Run with an endpoint for Prometheus.
 //

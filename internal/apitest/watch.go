@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -45,6 +46,10 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from
 		send(w, "ERROR", Marshal(Status(http.StatusGone, "Expired", "too old resource version", "", "")))
 		return
 	}
+	lists := q.Get("sendInitialEvents") == "true"
+	if lists {
+		after = 0
+	}
 	for {
 		events, newest, changed := a.since(path, after, from)
 		for _, e := range events {
@@ -53,11 +58,15 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from
 			}
 		}
 		after = max(after, newest) // a version of the future stays one, as with the real server
+		if lists {
+			send(w, "BOOKMARK", a.bookmark(path, after, Object{metav1.InitialEventsAnnotationKey: "true"}))
+			lists = false
+		}
 		select {
 		case <-changed:
 		case <-bookmark.C:
 			if q.Get("allowWatchBookmarks") == "true" && newest >= after {
-				send(w, "BOOKMARK", Marshal(Object{"metadata": Object{"resourceVersion": strconv.Itoa(after)}}))
+				send(w, "BOOKMARK", a.bookmark(path, after, nil))
 			}
 		case <-ended:
 			return
@@ -67,6 +76,20 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from
 			return
 		}
 	}
+}
+
+// bookmark is an object without anything but a version, of the kind of those that are there.
+func (a *Server) bookmark(path string, version int, annotations Object) []byte {
+	o := Object{"metadata": Object{"resourceVersion": strconv.Itoa(version), "annotations": annotations}}
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	for name, is := range a.Objects {
+		if (name == path || below(name, strings.TrimSuffix(path, "/"))) && is["kind"] != nil {
+			o["kind"], o["apiVersion"] = is["kind"], is["apiVersion"]
+			break
+		}
+	}
+	return Marshal(o)
 }
 
 // seenBy is the kind of event that a watch for these labels sends; empty if it sends none.
@@ -84,19 +107,22 @@ func (c change) seenBy(wanted labels.Selector) string {
 }
 
 // since returns the events after a version, the newest version, and a channel that is closed
-// when there is more. Version zero means: begin with the present object.
+// when there is more. Version zero means: begin with the present objects.
 func (a *Server) since(path string, after int, from source) (events []change, newest int, changed <-chan struct{}) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	newest = from.version()
 	_, changed, _ = from.signals()
+	dir, all := strings.CutSuffix(path, "/")
 	if after == 0 {
-		if raw, is, exists := from.object(path); exists {
-			events = append(events, change{kind: "ADDED", raw: raw, is: is})
+		for _, name := range from.paths() {
+			if name == path || all && below(name, dir) {
+				raw, is, _ := from.object(name)
+				events = append(events, change{kind: "ADDED", raw: raw, is: is})
+			}
 		}
 		return events, newest, changed
 	}
-	dir, all := strings.CutSuffix(path, "/")
 	for _, c := range a.between(after, newest) {
 		if c.path == path || all && below(c.path, dir) {
 			events = append(events, c)

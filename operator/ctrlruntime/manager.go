@@ -1,11 +1,13 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ctrlruntime gives a manager of controller-runtime its election by zonelect: call
-// NewManager of this package instead of controller-runtime's, and change nothing else.
+// Package ctrlruntime gives a manager of controller-runtime its election by zonelect, for
+// controller-runtime v0.22 to v0.25. Anything that needs no leader, such as webhooks, runs on all
+// replicas as before.
 //
-// It is made for controller-runtime v0.22 to v0.25, whose elector polls a lock in memory here.
-// Anything that needs no leader, such as webhooks, runs on all replicas as before.
+//   - NewLasting returns a manager that goes on when leadership is lost. Start here.
+//   - NewManager returns one that ends then, so that the process ends, as controller-runtime's does.
+//     Call it instead of controller-runtime's, and change nothing else.
 package ctrlruntime
 
 import (
@@ -35,10 +37,9 @@ type Manager struct {
 	// Only Start may run it.
 	Election *operator.Election
 
-	bridge *operator.Bridge
-	config *rest.Config
-	client client.NewClientFunc
-	with   client.Options
+	bridge  *operator.Bridge
+	config  *rest.Config
+	options ctrl.Options
 }
 
 // NewManager returns a manager as controller-runtime's NewManager does, with its
@@ -60,28 +61,35 @@ type Manager struct {
 // LeaderElection it returns controller-runtime's manager unchanged, unless a flag of o says
 // that there is an election: then it returns an error.
 func NewManager(config *rest.Config, options ctrl.Options, o operator.Options) (*Manager, error) {
-	m := &Manager{config: config, client: options.NewClient, with: options.Client}
-	switch {
-	case options.LeaderElection:
-		if err := m.elect(config, &options, o); err != nil {
-			return nil, err
-		}
-	case o.ElectionByFlag():
-		return nil, errors.New("LeaderElection of ctrl.Options is false, but --leader-elect of operator.Options says that there is an election: " +
-			"set LeaderElection to true; or, if the program has its own --leader-elect for it, call AddFlags or AddGoFlags after that is defined, so that both are one flag")
-	}
+	m := &Manager{config: config, options: options}
 	var err error
+	if m.Election, err = elect(config, options, o); err != nil {
+		return nil, err
+	}
+	if m.Election != nil {
+		m.bridge = operator.NewBridge(m.Election)
+		timed := m.bridge.LeaderElection()
+		options.LeaderElectionResourceLockInterface = timed.Lock
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &timed.LeaseDuration, &timed.RenewDeadline, &timed.RetryPeriod
+	}
 	m.Manager, err = ctrl.NewManager(config, options)
 	return m, err
 }
 
-// elect sets options so that the manager follows an election.
-func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.Options) error {
+// elect makes the election that options ask for; nil if they ask for none.
+func elect(config *rest.Config, options ctrl.Options, o operator.Options) (*operator.Election, error) {
+	if !options.LeaderElection {
+		if o.ElectionByFlag() {
+			return nil, errors.New("LeaderElection of ctrl.Options is false, but --leader-elect of operator.Options says that there is an election: " +
+				"set LeaderElection to true; or, if the program has its own --leader-elect for it, call AddFlags or AddGoFlags after that is defined, so that both are one flag")
+		}
+		return nil, nil
+	}
 	if grace := options.GracefulShutdownTimeout; grace != nil && *grace == 0 {
-		return errors.New("GracefulShutdownTimeout is 0: the manager would not tell whether its work has stopped when it is to release the lease; set another, or a negative one to wait for ever")
+		return nil, errors.New("GracefulShutdownTimeout is 0: the manager would not tell whether its work has stopped when it is to release the lease; set another, or a negative one to wait for ever")
 	}
 	if options.LeaderElectionResourceLockInterface != nil {
-		return errors.New("LeaderElectionResourceLockInterface is set, but zonelect brings its own lock: leave it nil, or call ctrl.NewManager, whose election is client-go's")
+		return nil, errors.New("LeaderElectionResourceLockInterface is set, but zonelect brings its own lock: leave it nil, or call ctrl.NewManager, whose election is client-go's")
 	}
 	o.Config = cmp.Or(o.Config, options.LeaderElectionConfig, config)
 	o.Namespace = cmp.Or(o.Namespace, options.LeaderElectionNamespace)
@@ -98,20 +106,17 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	var err error
 	if o.MeterProvider == nil {
 		if o.MeterProvider, err = prometheus.NewProvider(metrics.Registry); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	use(&o.Timing.LeaseDuration, options.LeaseDuration)
 	use(&o.Timing.RenewDeadline, options.RenewDeadline)
 	use(&o.Timing.RenewInterval, options.RetryPeriod)
-	if m.Election, err = operator.New(logr.NewContext(context.Background(), o.Logger), options.LeaderElectionID, o); err != nil {
-		return fmt.Errorf("the manager's election: %w", err)
+	e, err := operator.New(logr.NewContext(context.Background(), o.Logger), options.LeaderElectionID, o)
+	if err != nil {
+		return nil, fmt.Errorf("the manager's election: %w", err)
 	}
-	m.bridge = operator.NewBridge(m.Election)
-	timed := m.bridge.LeaderElection()
-	options.LeaderElectionResourceLockInterface = timed.Lock
-	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &timed.LeaseDuration, &timed.RenewDeadline, &timed.RetryPeriod
-	return nil
+	return e, nil
 }
 
 // labels merges the manager's labels and the election's own, which win.
@@ -149,14 +154,18 @@ func (m *Manager) Start(ctx context.Context) error {
 // see operator.GuardConfig. It is for reconcilers, not for webhooks and other code that runs
 // without leadership. Without LeaderElection it returns GetClient's.
 func (m *Manager) GuardedClient() (client.Client, error) {
-	if m.Election == nil {
+	return guardedClient(m.Manager, m.Election, m.config, m.options)
+}
+
+func guardedClient(m manager.Manager, e *operator.Election, config *rest.Config, options ctrl.Options) (client.Client, error) {
+	if e == nil {
 		return m.GetClient(), nil
 	}
-	config, err := operator.GuardConfig(m.config, m.Election.Term)
+	config, err := operator.GuardConfig(config, e.Term)
 	if err != nil {
 		return nil, err
 	}
-	build, with := m.client, m.with
+	build, with := options.NewClient, options.Client
 	if build == nil {
 		build = client.New
 	}

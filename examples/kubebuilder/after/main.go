@@ -43,7 +43,7 @@ func main() {
 	flag.Parse()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&opts)))
 
-	mgr, err := ctrlruntime.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
+	mgr, err := ctrlruntime.NewLasting(ctrl.GetConfigOrDie(), ctrl.Options{
 		Scheme:                 scheme,
 		Metrics:                metricsserver.Options{BindAddress: metricsAddr},
 		HealthProbeBindAddress: probeAddr,
@@ -54,7 +54,7 @@ func main() {
 		setupLog.Error(err, "no manager")
 		os.Exit(1)
 	}
-	if err := (&controllers.ConfigMapReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr); err != nil {
+	if err := mgr.Lead((&controllers.ConfigMapReconciler{Client: mgr.GetClient()}).SetupWithManager); err != nil {
 		setupLog.Error(err, "no controller", "controller", "ConfigMap")
 		os.Exit(1)
 	}

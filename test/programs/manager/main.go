@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,7 +46,7 @@ const by = "test.zonelect.dev/reconciled-by"
 
 type options struct {
 	kubeconfig, lock, identity, zone string
-	plain                            bool
+	plain, lasting                   bool
 	timing                           election.Timing
 	stopDelay                        time.Duration
 	stopTimeout                      time.Duration
@@ -60,6 +61,7 @@ func main() {
 	f.StringVar(&o.identity, "identity", "", "identity of the candidate")
 	f.StringVar(&o.zone, "zone", "", "zone of the candidate")
 	f.BoolVar(&o.plain, "plain", false, "the election is controller-runtime's own")
+	f.BoolVar(&o.lasting, "lasting", false, "the manager goes on when leadership is lost")
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
@@ -79,21 +81,25 @@ func main() {
 }
 
 func (o options) run(ctx context.Context, p *events.Printer) error {
-	mgr, guarded, err := o.manager()
+	mgr, lead, err := o.manager()
 	if err != nil {
 		return err
 	}
 	err = errors.Join(
-		ctrl.NewControllerManagedBy(mgr).Named(o.lock).For(&corev1.ConfigMap{}).
-			Complete(&reconciler{guarded, o.identity}),
-		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { // needs leadership, as a controller does
-			p.Print(events.Event{Event: "leading"})
-			<-ctx.Done()
-			p.Print(events.Event{Event: "stopping"})
-			time.Sleep(o.stopDelay)
-			p.Print(events.Event{Event: "stopped"})
-			return nil
-		})),
+		lead(func(m manager.Manager, c client.Client) error {
+			return errors.Join(
+				ctrl.NewControllerManagedBy(m).Named(o.lock).For(&corev1.ConfigMap{}).
+					Complete(&reconciler{c, o.identity, sync.OnceFunc(func() { p.Print(events.Event{Event: "reconciling"}) })}),
+				m.Add(manager.RunnableFunc(func(ctx context.Context) error { // needs leadership, as a controller does
+					p.Print(events.Event{Event: "leading"})
+					<-ctx.Done()
+					p.Print(events.Event{Event: "stopping"})
+					time.Sleep(o.stopDelay)
+					p.Print(events.Event{Event: "stopped"})
+					return nil
+				})),
+			)
+		}),
 		mgr.Add(everywhere(func() { p.Print(events.Event{Event: "started"}) })),
 	)
 	if err != nil {
@@ -109,8 +115,8 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 	return mgr.Start(ctx)
 }
 
-// manager returns a manager, and a client for its reconciler.
-func (o options) manager() (manager.Manager, client.Client, error) {
+// manager returns a manager, and what calls a function that sets up the leader's work.
+func (o options) manager() (manager.Manager, func(setup func(manager.Manager, client.Client) error) error, error) {
 	logger := stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	ctrl.SetLogger(logger)
 	cfg, _, err := environment.RESTConfig(o.kubeconfig)
@@ -139,24 +145,25 @@ func (o options) manager() (manager.Manager, client.Client, error) {
 		}
 		options.WebhookServer = webhook.NewServer(webhook.Options{Host: host, Port: number, CertDir: o.certs})
 	}
-	if o.plain {
+	with := operator.Options{Self: operator.SelfOptions{Identity: o.identity, Zone: o.zone}}
+	switch {
+	case o.plain:
 		mgr, err := ctrl.NewManager(cfg, options)
+		return mgr, func(setup func(manager.Manager, client.Client) error) error { return setup(mgr, mgr.GetClient()) }, err
+	case o.lasting:
+		mgr, err := ctrlruntime.NewLasting(cfg, options, with)
+		return mgr, func(setup func(manager.Manager, client.Client) error) error {
+			return mgr.Lead(func(m ctrl.Manager) error { return setup(m, m.GetClient()) })
+		}, err
+	}
+	mgr, err := ctrlruntime.NewManager(cfg, options, with)
+	return mgr, func(setup func(manager.Manager, client.Client) error) error {
+		guarded, err := mgr.GuardedClient()
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		return mgr, mgr.GetClient(), nil
-	}
-	mgr, err := ctrlruntime.NewManager(cfg, options, operator.Options{
-		Self: operator.SelfOptions{Identity: o.identity, Zone: o.zone},
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	guarded, err := mgr.GuardedClient()
-	if err != nil {
-		return nil, nil, err
-	}
-	return mgr, guarded, nil
+		return setup(mgr, guarded)
+	}, err
 }
 
 // everywhere runs without leadership.
@@ -170,9 +177,11 @@ func (e everywhere) NeedLeaderElection() bool { return false }
 type reconciler struct {
 	client.Client
 	identity string
+	begins   func()
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.begins()
 	var cm corev1.ConfigMap
 	if err := r.Get(ctx, req.NamespacedName, &cm); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -1885,4 +1885,78 @@ var mutants = []mutant{
 	{"S3", "the end of a process proves the end of work that may outlive it",
 		"internal/proof/proof.go", `	if w.config.WorkOutlivesProcess {`, `	if false {`,
 		"operator/TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd"},
+	{"lasting", "a reconciler begins after its term",
+		"operator/ctrlruntime/controllers.go", `	if ctx.Err() != nil {
+		return reconcile.Result{}, nil
+	}`, `	if false {
+		return reconcile.Result{}, nil
+	}`,
+		"operator/ctrlruntime/TestNoReconcileBeginsAfterItsTerm"},
+	{"lasting", "handlers of a term stay",
+		"operator/ctrlruntime/handlers.go", `_ = i.RemoveEventHandler(r)`, `_, _ = i, r`,
+		"operator/ctrlruntime/TestNothingIsKeptFromATerm"},
+	{"lasting", "a handler is called when its term is over",
+		"operator/ctrlruntime/handlers.go", `	if h.over {
+		h.mu.Unlock()`, `	if false {
+		h.mu.Unlock()`,
+		"operator/ctrlruntime/TestNoHandlerIsCalledWhenItsTermIsOver"},
+	{"lasting", "a term does not wait for its handlers",
+		"operator/ctrlruntime/handlers.go", `	h.calls.Wait()
+`, ``,
+		"operator/ctrlruntime/TestATermIsOverWhenNothingOfItRuns"},
+	{"lasting", "a term does not wait for what it runs",
+		"operator/ctrlruntime/term.go", `		t.running.Wait()
+`, ``,
+		"operator/ctrlruntime/TestATermIsOverWhenNothingOfItRuns"},
+	{"lasting", "handlers are added when the term is over",
+		"operator/ctrlruntime/handlers.go", `	if h.over {
+		return nil, errOver`, `	if false {
+		return nil, errOver`,
+		"operator/ctrlruntime/TestNothingIsAddedToATermThatIsOver"},
+	{"lasting", "the metrics of a queue stay",
+		"operator/ctrlruntime/term.go", `		resetGauges(t.controllers())
+`, ``,
+		"operator/ctrlruntime/TestNoReconcileBeginsAfterItsTerm"},
+	{"lasting", "controllers start on the cache as it is",
+		"operator/ctrlruntime/lasting.go", `err = m.informers.hear(ctx, m.syncTimeout())`, `err = nil`,
+		"operator/ctrlruntime/TestNoReconcileSeesACacheOlderThanItsTerm"},
+	{"lasting", "a watch that is silent goes on",
+		"operator/ctrlruntime/informers.go", `			i.watch.renew()
+`, ``,
+		"operator/ctrlruntime/TestNoReconcileSeesACacheOlderThanItsTerm"},
+	{"lasting", "a watch that was opened counts at once",
+		"operator/ctrlruntime/watch.go", `time.NewTimer(settled)`, `time.NewTimer(0)`,
+		"operator/ctrlruntime/TestNoReconcileSeesACacheOlderThanItsTerm"},
+	{"lasting", "a watch that fails lists again",
+		"operator/ctrlruntime/informers.go", `		return true // no answer`, `		return false`,
+		"operator/ctrlruntime/TestAnOutageCostsNoList"},
+	{"lasting", "a watch that is renewed early lists again",
+		"operator/ctrlruntime/watch.go", `for s.pass(ctx); !s.shown &&`, `for s.pass(ctx); false &&`,
+		"operator/ctrlruntime/TestTheCacheIsWarmWhenTheFirstTermBegins"},
+	{"lasting", "the cache is not told that the API answers",
+		"operator/ctrlruntime/informers.go", `	close(all.awake)
+`, ``,
+		"operator/ctrlruntime/TestAnOutageCostsNoList"},
+	{"lasting", "a watch that listed lists again",
+		"operator/ctrlruntime/watch.go", `	s.shown = false
+	s.hears`, `	s.hears`,
+		"operator/ctrlruntime/TestTheCacheIsWarmWhenTheFirstTermBegins"},
+	{"lasting", "a source of another term is used again",
+		"operator/ctrlruntime/lasting.go", `err = first.shares(second)`, `_ = first`,
+		"operator/ctrlruntime/TestWhatCannotBeRepeatedIsRefused"},
+	{"lasting", "a term waits for ever for its cache",
+		"operator/ctrlruntime/informers.go", `		case <-timeout.C:`, `		case <-(chan time.Time)(nil):`,
+		"operator/ctrlruntime/TestATermWhoseCacheHearsNothingEndsWithAWord"},
+	{"lasting", "terms that fail are counted for ever",
+		"operator/ctrlruntime/lasting.go", `			failed = 1
+`, ``,
+		"operator/ctrlruntime/TestTermsThatFailArePacedAndCounted"},
+	{"lasting", "terms that fail are not paced",
+		"operator/ctrlruntime/lasting.go", `wait := pause.NextBackOff()`, `wait := time.Duration(0)`,
+		"operator/ctrlruntime/TestTermsThatFailArePacedAndCounted"},
+	{"lasting", "a lasting manager is elected for ever",
+		"operator/ctrlruntime/lasting.go", `	if m.Election == nil {
+		return m.Manager.Elected()`, `	if true {
+		return m.Manager.Elected()`,
+		"operator/ctrlruntime/TestALastingManagerIsElectedForNoTerm"},
 }

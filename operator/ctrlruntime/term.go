@@ -1,0 +1,207 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ctrlruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// term is the manager of one term. What is added to it ends with the term, and so does what that has
+// hung on the informers of the lasting manager.
+type term struct {
+	manager.Manager
+	lasting  *Lasting
+	handlers handlers
+	indexed  map[index]bool // in this term
+	refused  []error
+	again    bool // what it adds was added before
+
+	ctx     context.Context // of the term, once it has begun
+	running sync.WaitGroup
+	failed  chan error
+
+	mu        sync.Mutex
+	runnables []manager.Runnable
+	runs      bool
+	over      bool
+}
+
+func (m *Lasting) newTerm(again bool) *term {
+	return &term{Manager: m.Manager, lasting: m, again: again, indexed: map[index]bool{}, failed: make(chan error, 1)}
+}
+
+// setUp calls functions that add controllers.
+func (t *term) setUp(setups ...func(manager.Manager) error) error {
+	for _, setup := range setups {
+		if err := setup(t); err != nil {
+			return err
+		}
+	}
+	return errors.Join(t.refused...)
+}
+
+// begin begins the term. It returns the function that ends it: it returns when all that was added has
+// returned and no handler is called any more.
+func (t *term) begin(ctx context.Context) (end func()) {
+	var cancel context.CancelFunc
+	t.ctx, cancel = context.WithCancel(ctx)
+	return func() {
+		cancel()
+		t.mu.Lock()
+		t.over = true
+		t.mu.Unlock()
+		t.handlers.remove()
+		t.running.Wait()
+		resetGauges(t.controllers())
+	}
+}
+
+// run runs all that was added until the term ends, or until something fails.
+func (t *term) run() error {
+	t.mu.Lock()
+	t.runs = true
+	for _, r := range t.runnables {
+		t.start(r)
+	}
+	t.mu.Unlock()
+	select {
+	case <-t.ctx.Done():
+		return nil
+	case err := <-t.failed:
+		return err
+	}
+}
+
+// start starts a runnable. t.mu is held, so that the term is not over.
+func (t *term) start(r manager.Runnable) {
+	t.running.Go(func() {
+		if err := r.Start(t.ctx); err != nil && t.ctx.Err() == nil {
+			select {
+			case t.failed <- err:
+			default: // another was first
+			}
+		}
+	})
+}
+
+// errOver is what is said to who adds something to a term that is over.
+var errOver = errors.New("the term is over")
+
+// Add adds what runs until the term ends.
+func (t *term) Add(r manager.Runnable) error {
+	if !needsLeader(r) {
+		return t.refuse(fmt.Errorf("%T needs no leader, so that it belongs to no term: add it to the lasting manager, outside of Lead", r))
+	}
+	if err := gateController(r); err != nil {
+		return t.refuse(err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return errOver
+	}
+	if t.runnables = append(t.runnables, r); t.runs {
+		t.start(r)
+	}
+	return nil
+}
+
+// refuse has setUp return the error, even if the function that sets up does not.
+func (t *term) refuse(err error) error {
+	t.refused = append(t.refused, err)
+	return err
+}
+
+// needsLeader reports whether a manager runs r only on the leader, as controller-runtime decides it.
+func needsLeader(r manager.Runnable) bool {
+	switch r := r.(type) {
+	case interface{ GetCache() cache.Cache }: // a cluster
+		return false
+	case manager.LeaderElectionRunnable:
+		return r.NeedLeaderElection()
+	}
+	return true
+}
+
+// Start is not for terms.
+func (t *term) Start(context.Context) error {
+	return errors.New("a term's manager is started by the lasting manager")
+}
+
+// Elected returns a closed channel.
+func (t *term) Elected() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// GetClient returns a client that writes only while this process leads.
+func (t *term) GetClient() client.Client { return t.lasting.guarded }
+
+// GetControllerOptions returns the manager's, but names are used again in each term, and a queue that
+// may never shut down is not used unless it was asked for.
+func (t *term) GetControllerOptions() config.Controller {
+	o := t.Manager.GetControllerOptions()
+	if t.again && o.SkipNameValidation == nil {
+		o.SkipNameValidation = new(bool)
+		*o.SkipNameValidation = true
+	}
+	if o.UsePriorityQueue == nil && queueHangs {
+		o.UsePriorityQueue = new(bool)
+	}
+	return o
+}
+
+// GetCache returns the manager's cache, through which handlers end with the term.
+func (t *term) GetCache() cache.Cache { return termCache{t.Manager.GetCache(), t} }
+
+// GetFieldIndexer returns GetCache.
+func (t *term) GetFieldIndexer() client.FieldIndexer { return t.GetCache() }
+
+// outside is the error about what belongs to the lasting manager.
+func (t *term) outside(what string) error {
+	return t.refuse(fmt.Errorf("%s cannot be added in each term: add it to the lasting manager, outside of Lead", what))
+}
+
+// AddHealthzCheck refuses.
+func (t *term) AddHealthzCheck(name string, _ healthz.Checker) error {
+	return t.outside("the health check " + name)
+}
+
+// AddReadyzCheck refuses.
+func (t *term) AddReadyzCheck(name string, _ healthz.Checker) error {
+	return t.outside("the readiness check " + name)
+}
+
+// AddMetricsServerExtraHandler refuses.
+func (t *term) AddMetricsServerExtraHandler(path string, _ http.Handler) error {
+	return t.outside("the metrics server's handler of " + path)
+}
+
+// GetWebhookServer returns a server that refuses whatever is registered: it would answer with the
+// closures of one term in all that follow.
+func (t *term) GetWebhookServer() webhook.Server {
+	return noWebhooks{webhook.NewServer(webhook.Options{}), t}
+}
+
+type noWebhooks struct {
+	webhook.Server
+	term *term
+}
+
+// Register refuses.
+func (n noWebhooks) Register(path string, _ http.Handler) {
+	_ = n.term.outside("the webhook " + path) // setUp returns it
+}
