@@ -292,6 +292,9 @@ func (l *leadership) answerRequest() {
 		l.report.requestVoid(request.Holder)
 		return
 	}
+	if err == nil && l.successor != nil && *l.successor == request.Successor {
+		return // it is granted, and stays on the record until something rewrites that
+	}
 	if err == nil {
 		err = l.handOver(request.Successor)
 	}

@@ -284,7 +284,7 @@ func TestASuccessorThatIsGoneWhenTheWorkHasStoppedIsReplaced(t *testing.T) {
 			t.Errorf("a second handover: %v, want ErrStopping", err)
 		}
 		s.evacuates("z-a")
-		s.asks(`{"holder":"a"}`)
+		s.asks(`{"holder":"a","identity":"c"}`)
 		if s.record().Details.Refused == "" || a.Status().Staying != "" {
 			t.Errorf("a says %q, and the record %+v", a.Status().Staying, s.record())
 		}
@@ -410,6 +410,29 @@ func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARequestThatIsGrantedIsNotRefused, though the record shows it once more while the work stops.
+// Another one is refused then.
+func TestARequestThatIsGrantedIsNotRefused(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", newCrowd("a", "b", "c").join)
+		a.SetStopTime(5 * time.Second)
+		a.Leads()
+		b := s.start("b")
+		s.asks(`{"holder":"a","identity":"b"}`)
+		for range 3 {
+			s.asks(`{"holder":"a","identity":"b"}`)
+			if refused := s.record().Details.Refused; refused != "" {
+				t.Errorf("the record says %q", refused)
+			}
+		}
+		s.asks(`{"holder":"a","identity":"c"}`)
+		if refused := s.record().Details.Refused; !strings.Contains(refused, "ends already") {
+			t.Errorf("another request: the record says %q", refused)
+		}
+		b.Leads()
+	})
 }
 
 func TestARefusalDoesNotWaitForTheNextRenewal(t *testing.T) {
