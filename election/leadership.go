@@ -72,7 +72,7 @@ func (r *run) begin(won acquisition) {
 		sent:    last.departed,
 		wrote:   last.record,
 		renewAt: rules.Latest(last.departed.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
-		retries: retries(spacing(timing), timing.RenewInterval),
+		retries: retries(spacing(timing), min(timing.RenewInterval, max(timing.AttemptTimeout, spacing(timing)))),
 		remakes: again,
 		returns: again,
 		term: Term{

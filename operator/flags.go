@@ -4,12 +4,16 @@
 package operator
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 )
 
 const electFlag = "leader-elect"
@@ -122,6 +126,7 @@ func (g *goFlag) IsBoolFlag() bool { return g.Value != nil && g.Type() == "bool"
 type defaulted struct {
 	value       *time.Duration
 	unlessGiven time.Duration
+	given       bool
 }
 
 func (d *defaulted) String() string {
@@ -136,10 +141,62 @@ func (d *defaulted) String() string {
 
 func (d *defaulted) Set(s string) (err error) {
 	*d.value, err = time.ParseDuration(s)
+	d.given = true
 	return err
 }
 
 func (d *defaulted) Type() string { return "duration" }
+
+// given is a bool that knows whether its flag was given.
+type given struct {
+	value *bool
+	given bool
+}
+
+func (g *given) String() string { return strconv.FormatBool(g.value != nil && *g.value) }
+
+func (g *given) Set(s string) (err error) {
+	*g.value, err = strconv.ParseBool(s)
+	g.given = true
+	return err
+}
+
+func (g *given) Type() string { return "bool" }
+
+// named is a timing by its name. It sets what has a flag of its own that was not given.
+type named struct {
+	durations []*defaulted // LeaseDuration, RenewDeadline, RenewInterval, AttemptTimeout
+	exclusive *given
+	name      string
+}
+
+func (n *named) String() string { return n.name }
+
+func (n *named) Set(name string) error {
+	var t election.Timing
+	switch name {
+	case "default":
+		t = t.WithDefaults()
+	case "patient":
+		t = timing.Patient()
+	case "fast":
+		t = timing.Fast()
+	default:
+		return errors.New("use default, patient or fast")
+	}
+	for i, d := range []time.Duration{t.LeaseDuration, t.RenewDeadline, t.RenewInterval, t.AttemptTimeout} {
+		if !n.durations[i].given {
+			*n.durations[i].value = d
+		}
+	}
+	if !n.exclusive.given {
+		*n.exclusive.value = *n.exclusive.value || t.Exclusive
+	}
+	n.name = name
+	return nil
+}
+
+func (n *named) Type() string { return "string" }
 
 // ofResourceLock returns what client-go's name for a lock means here.
 func ofResourceLock(name string) (Mode, LegacyKind, error) {

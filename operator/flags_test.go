@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -95,25 +96,63 @@ func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 	}
 }
 
-func TestTheTimingOfSecondsCanBeChosenByFlags(t *testing.T) {
-	chosen := map[string]string{
-		"leader-elect-lease-duration": "3s", "leader-elect-renew-deadline": "2.5s", "leader-elect-retry-period": "500ms",
-		"leader-elect-attempt-timeout": "250ms", "leader-elect-exclusive": "true",
+func TestATimingIsChosenByNameOrByItsDurations(t *testing.T) {
+	slow := timing.Patient()
+	slow.LeaseDuration = 90 * time.Second
+	shared := timing.Fast()
+	shared.Exclusive = false
+	for args, want := range map[string]timing.Timing{
+		"leader-elect-timing=patient": timing.Patient(),
+		"leader-elect-timing=fast":    timing.Fast(),
+		"leader-elect-timing=default": {},
+		"leader-elect-lease-duration=3s leader-elect-renew-deadline=2.5s leader-elect-retry-period=500ms " +
+			"leader-elect-attempt-timeout=250ms leader-elect-exclusive=true": timing.Fast(),
+		"leader-elect-timing=patient leader-elect-lease-duration=90s": slow,
+		"leader-elect-lease-duration=90s leader-elect-timing=patient": slow,
+		"leader-elect-timing=fast leader-elect-exclusive=false":       shared,
+		"leader-elect-exclusive=false leader-elect-timing=fast":       shared,
+	} {
+		want.StopGrace = 0 // its default depends on the others
+		t.Run(args, func(t *testing.T) {
+			check := func(how string, o Options, err error) {
+				if o.Timing.StopGrace = 0; err != nil || o.Timing.WithDefaults() != want.WithDefaults() {
+					t.Errorf("%s: the timing is %+v, %v", how, o.Timing, err)
+				}
+			}
+			var given []string
+			for arg := range strings.FieldsSeq(args) {
+				given = append(given, "--"+arg)
+				name, value, _ := strings.Cut(arg, "=")
+				t.Setenv(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
+			}
+			for name, parse := range programs {
+				var o Options
+				err := parse(&o, flag.NewFlagSet("", flag.ContinueOnError), given)
+				check(name, o, err)
+			}
+			var o Options
+			err := o.FromEnvironment()
+			check("by the environment", o, err)
+		})
 	}
-	var args []string
-	for name, value := range chosen {
-		args = append(args, "--"+name+"="+value)
-		t.Setenv(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
-	}
+}
+
+// TestANamedTimingChangesNothingElse: what the program says of its clocks and its work, and that no
+// client-go candidate shares the lock, as heartbeats need.
+func TestANamedTimingChangesNothingElse(t *testing.T) {
+	o := Options{Timing: timing.Timing{RenewInterval: time.Second, StopTimeout: time.Minute, StopGrace: time.Second, MaxClockDrift: 0.02, Precedence: time.Second, Exclusive: true}}
+	want := timing.Patient()
+	want.StopTimeout, want.StopGrace, want.MaxClockDrift, want.Precedence, want.Exclusive = time.Minute, time.Second, 0.02, time.Second, true
 	for name, parse := range programs {
-		var o Options
-		if err := parse(&o, flag.NewFlagSet("", flag.ContinueOnError), args); err != nil || o.Timing.WithDefaults() != timing.Fast() {
-			t.Errorf("%s: the timing is %+v, %v", name, o.Timing, err)
+		got := o
+		if err := parse(&got, flag.NewFlagSet("", flag.ContinueOnError), []string{"--leader-elect-timing=patient"}); err != nil || got.Timing != want {
+			t.Errorf("%s: %+v, %v", name, got.Timing, err)
 		}
-	}
-	var o Options
-	if err := o.FromEnvironment(); err != nil || o.Timing.WithDefaults() != timing.Fast() {
-		t.Errorf("by the environment: the timing is %+v, %v", o.Timing, err)
+		own := flag.NewFlagSet("", flag.ContinueOnError)
+		own.SetOutput(io.Discard)
+		if err := parse(&got, own, []string{"--leader-elect-timing=slow"}); err == nil || !strings.Contains(err.Error(), "use default, patient or fast") {
+			t.Errorf("%s: an unknown name: %v", name, err)
+		}
 	}
 }
 

@@ -135,12 +135,18 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty means the program's own choice.")
 	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty means the pod's.")
 	t := o.Timing.WithDefaults()
-	fs.Var(&defaulted{&o.Timing.LeaseDuration, t.LeaseDuration}, "leader-elect-lease-duration", "How long the others leave a silent leader the Lease. Whole seconds.")
-	fs.Var(&defaulted{&o.Timing.RenewDeadline, t.RenewDeadline}, "leader-elect-renew-deadline", "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
-	fs.Var(&defaulted{&o.Timing.RenewInterval, t.RenewInterval}, "leader-elect-retry-period", "How often the leader renews.")
-	fs.Var(&defaulted{&o.Timing.AttemptTimeout, t.AttemptTimeout}, "leader-elect-attempt-timeout", "How long a request goes without an answer until a read overtakes it. Default is the retry period.")
-	fs.BoolVar(&o.Timing.Exclusive, "leader-elect-exclusive", o.Timing.Exclusive, "No client-go candidate shares the Lease, so that the retry period may be below a second at no cost.")
-	fs.Var(&defaulted{&o.Timing.StopTimeout, t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
+	exclusive := &given{value: &o.Timing.Exclusive}
+	durations := []*defaulted{
+		{value: &o.Timing.LeaseDuration, unlessGiven: t.LeaseDuration}, {value: &o.Timing.RenewDeadline, unlessGiven: t.RenewDeadline},
+		{value: &o.Timing.RenewInterval, unlessGiven: t.RenewInterval}, {value: &o.Timing.AttemptTimeout, unlessGiven: t.AttemptTimeout},
+	}
+	fs.Var(&named{durations, exclusive, ""}, "leader-elect-timing", "The next five by name: default, patient (60s, 54s, 6s: a leader outlives an outage of the API of 45s) or fast (3s, 2.5s, 0.5s, exclusive). Those that are given win over it.")
+	fs.Var(durations[0], "leader-elect-lease-duration", "How long the others leave a silent leader the Lease. Whole seconds.")
+	fs.Var(durations[1], "leader-elect-renew-deadline", "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
+	fs.Var(durations[2], "leader-elect-retry-period", "How often the leader renews.")
+	fs.Var(durations[3], "leader-elect-attempt-timeout", "How long a request goes without an answer until a read overtakes it. Default is the retry period.")
+	fs.VarPF(exclusive, "leader-elect-exclusive", "", "No client-go candidate shares the Lease, so that the retry period may be below a second at no cost.").NoOptDefVal = "true"
+	fs.Var(&defaulted{value: &o.Timing.StopTimeout, unlessGiven: t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")

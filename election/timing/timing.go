@@ -36,7 +36,8 @@ type Timing struct {
 	RenewInterval time.Duration
 	// AttemptTimeout is how long a request waits for its answer until a read overtakes
 	// it on a connection that is known to be alive. The request goes on meanwhile,
-	// because a slow server is not a dead one. Zero means RenewInterval.
+	// because a slow server is not a dead one. A holder whose renewal is refused tries again
+	// after as long, or after a second, if that is longer. Zero means RenewInterval.
 	AttemptTimeout time.Duration
 	// StopGrace is how long the work may take to stop once trust is lost. Zero means
 	// as long as the law allows.

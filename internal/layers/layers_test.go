@@ -51,7 +51,7 @@ var house = map[string]string{
 	"locks/multilock/twin":               "internal/phase internal/presence internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
 	"migrate":  "kubernetes logr internal/apierror internal/inspect internal/legacypods internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
-	"operator": "kubernetes logr otel pflag election election/status internal/environment internal/events internal/extension internal/leaderservice internal/leasewatch internal/legacypods internal/metrics internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/lease locks/memory locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
+	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment internal/events internal/extension internal/leaderservice internal/leasewatch internal/legacypods internal/metrics internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/lease locks/memory locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
 	"zone":     "kubernetes election election/status locks",
 
 	"internal/apierror":      "kubernetes locks",

@@ -151,11 +151,11 @@ func unheard(t election.Timing) Addend {
 
 // regain is what RenewDeadline must hold besides an outage of the API. The renewal that the
 // outage swallows is sent a RenewInterval after the last that counts, and its answer is due a
-// RoundTrip later. A request sent right before the API is back may hang, and the next request
-// comes only after it, on a new connection. That request may learn that the renewal before it
+// RoundTrip later. A request sent right before the API is back may hang, or be refused, and the next
+// request comes only after it, on a new connection. That request may learn that the renewal before it
 // has landed after all: then a read and another renewal follow.
 func regain(t election.Timing, r Requirements) Sum {
-	return sum(once("RenewInterval", t.RenewInterval), once("request that hangs", max(t.AttemptTimeout, t.RenewInterval)),
+	return sum(once("RenewInterval", t.RenewInterval), once("request that hangs", max(t.AttemptTimeout, min(t.RenewInterval, time.Second))),
 		Addend{3, "RoundTrip", r.RoundTrip}, confirmation(r)).plus(fresh(t, r)...)
 }
 

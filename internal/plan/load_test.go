@@ -13,6 +13,14 @@ import (
 	"github.com/zonelect/zonelect/internal/plan"
 )
 
+func TestAPatientLeaderSurvivesAnOutageOf45Seconds(t *testing.T) {
+	for _, trip := range []time.Duration{5 * ms, 50 * ms} {
+		if got := plan.BoundsOf(timing.Patient(), plan.Requirements{RoundTrip: trip}).OutageSurvived; got.Total() < 45*s {
+			t.Errorf("at round trips of %v it survives %v: %v", trip, got.Total(), got)
+		}
+	}
+}
+
 func TestHeartbeatsCostAWriteForEachProcessInsteadOfEachLock(t *testing.T) {
 	for name, test := range map[string]struct {
 		timing       election.Timing

@@ -158,10 +158,10 @@ func plans(n int) map[string]plan.Plan {
 	return all
 }
 
-// inSeconds is the timing of Seconds as if it had been planned.
-func inSeconds(req plan.Requirements) plan.Plan {
-	t := timing.Fast()
-	return plan.Plan{Requirements: req, Timing: t, Bounds: plan.BoundsOf(t, req), Settings: []plan.Setting{{Name: "DialInterval", Value: t.AttemptTimeout / 4}}}
+// named is a timing that has a name, as if it had been planned.
+func named(t timing.Timing, req plan.Requirements) plan.Plan {
+	dial := min(200*ms, t.AttemptTimeout/4)
+	return plan.Plan{Requirements: req, Timing: t, Bounds: plan.BoundsOf(t, req), Settings: []plan.Setting{{Name: "DialInterval", Value: dial}}}
 }
 
 func must(p plan.Plan, err error) plan.Plan {
@@ -185,7 +185,8 @@ func eachPromise(t *testing.T, f func(*trial, time.Duration, *rand.Rand)) {
 	}
 	all := plans(n)
 	for _, trip := range []time.Duration{10 * ms, 50 * ms, 100 * ms} {
-		all[fmt.Sprint("seconds, ", trip)] = inSeconds(plan.Requirements{RoundTrip: trip, APIOutage: 200 * ms, Stop: 400 * ms})
+		all[fmt.Sprint("fast, ", trip)] = named(timing.Fast(), plan.Requirements{RoundTrip: trip, APIOutage: 200 * ms, Stop: 400 * ms})
+		all[fmt.Sprint("patient, ", trip)] = named(timing.Patient(), plan.Requirements{RoundTrip: trip, APIOutage: 44800 * ms, Stop: 5 * s})
 	}
 	for name, p := range all {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/plan"
 )
 
@@ -45,7 +46,7 @@ func TestHowManyEtcdElectionsAreSurvivedInSeconds(t *testing.T) {
 func survives(t *testing.T, trip, takes time.Duration, sever bool) int {
 	t.Helper()
 	const moments = 25
-	p, kept := inSeconds(plan.Requirements{RoundTrip: trip}), 0
+	p, kept := named(timing.Fast(), plan.Requirements{RoundTrip: trip}), 0
 	for i := range moments {
 		try(t, p, func(r *trial) {
 			r.after(time.Duration(2*i+1) * p.Timing.RenewInterval / (2 * moments))

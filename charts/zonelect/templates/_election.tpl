@@ -5,7 +5,7 @@ The flags of package operator without "leader-elect-", in its order. A value has
 camel case. A test compares them with the package.
 */}}
 {{- define "zonelect.flags" -}}
-resource-name resource-namespace lease-duration renew-deadline retry-period attempt-timeout exclusive stop-timeout preferred-zones exit-on-overrun server service resource-lock mode legacy-kind legacy-name pod-selector legacy-grace
+resource-name resource-namespace timing lease-duration renew-deadline retry-period attempt-timeout exclusive stop-timeout preferred-zones exit-on-overrun server service resource-lock mode legacy-kind legacy-name pod-selector legacy-grace
 {{- end }}
 
 {{/* The flags that are set, as the YAML of a list of {flag, value}. */}}

@@ -27,8 +27,8 @@ const timingLong = `Finds the timing of an election for what you know about your
 shows what follows from it. It asks no cluster.
 
 The first table has the settings, with the reason for each. The second has what follows
-from them, beside two other timings: the default, which is also that of client-go and
-controller-runtime, and that of OpenShift's operators. A failover is the longest time
+from them, beside three other timings: the default, which is also that of client-go and
+controller-runtime, that of OpenShift's operators, and --leader-elect-timing=patient. A failover is the longest time
 from the fault until the next leader's work begins. With -o wide the mean stands before
 it, and the formulas of the plan are shown.
 
@@ -212,7 +212,7 @@ func outlooksOf(p plan.Plan) []outlook {
 	for _, o := range others {
 		all = append(all, zonelect("ZONELECT", o.timing, p.Requirements, false), byClientGo(o.name, o.timing, p.Requirements))
 	}
-	return all
+	return append(all, zonelect("PATIENT", timing.Patient(), p.Requirements, false))
 }
 
 // zonelect is the outlook of zonelect's elector with a timing.

@@ -33,6 +33,7 @@ var samples = map[string]string{
 	"leader-elect-lease-duration":     "20s",
 	"leader-elect-renew-deadline":     "12s",
 	"leader-elect-retry-period":       "3s",
+	"leader-elect-timing":             "patient",
 	"leader-elect-attempt-timeout":    "1500ms",
 	"leader-elect-exclusive":          "true",
 	"leader-elect-stop-timeout":       "1m0s",

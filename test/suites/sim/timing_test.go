@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 )
 
 // mix is the timings of the candidates for one lock that run side by side, one
@@ -23,11 +24,12 @@ type mix struct {
 var (
 	usual = election.Timing{}.WithDefaults()
 	long  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}.WithDefaults()
-	// patient asks others to wait for a long lease, and needs no more than a
+	// modest asks others to wait for a long lease, and needs no more than a
 	// usual one.
-	patient  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: usual.RenewDeadline, StopGrace: usual.StopGrace}.WithDefaults()
+	modest   = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: usual.RenewDeadline, StopGrace: usual.StopGrace}.WithDefaults()
 	short    = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}.WithDefaults()
 	shorter  = election.Timing{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second, AttemptTimeout: 500 * time.Millisecond}.WithDefaults()
+	patient  = timing.Patient()
 	medium   = election.Timing{LeaseDuration: 12 * time.Second, RenewDeadline: 8 * time.Second, RenewInterval: 2 * time.Second}.WithDefaults()
 	shortest = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 300 * time.Millisecond, Exclusive: true}.WithDefaults()
 )
@@ -40,17 +42,17 @@ var (
 	// beside client-go.
 	ourMixes = []mix{
 		alike(usual), alike(usual, long), alike(short), alike(short, medium),
-		alike(shorter, long), alike(shortest), alike(shortest, shorter),
+		alike(shorter, long), alike(shortest), alike(shortest, shorter), alike(patient), alike(patient, usual),
 	}
 	// sharedMixes are those beside today's client-go, which waits for as long as
 	// the record says.
-	sharedMixes = []mix{alike(usual), alike(usual, long)}
+	sharedMixes = []mix{alike(usual), alike(usual, long), alike(usual, patient)}
 	// pastMixes are those beside electors that wait for their own LeaseDuration,
 	// whatever the record says: all of these electors have the same, and work of
 	// ours has stopped when it ends.
 	pastMixes = []mix{
 		alike(usual),
-		{ours: []election.Timing{usual, patient}, theirs: []election.Timing{usual}},
+		{ours: []election.Timing{usual, modest}, theirs: []election.Timing{usual}},
 		{ours: []election.Timing{usual, long}, theirs: []election.Timing{long}},
 	}
 )

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -99,7 +100,11 @@ func (l Lock) spread(present []inspect.Candidate) []Finding {
 	f.CheckSpread(present, l.ZonesWithNodes)
 	switch one := inspect.OneZone(present); {
 	case len(present) == 1:
-		return []Finding{say(Warning, "%s", f.Warnings[0]).do("run at least two replicas, in different zones")}
+		advice := "run at least two replicas, in different zones"
+		if l.lasts() < timing.Patient().LeaseDuration {
+			advice += "; if one is what you want, keep its election, and set --leader-elect-timing=patient, which loses no term in an outage of the API of 45s"
+		}
+		return []Finding{say(Warning, "%s", f.Warnings[0]).do("%s", advice)}
 	case one != "" && len(f.Notes) > 0:
 		return []Finding{say(Note, "%s", f.Notes[0]).do("only nodes in other zones can change that")}
 	case one != "":

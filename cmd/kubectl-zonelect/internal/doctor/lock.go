@@ -425,9 +425,9 @@ func checkHeartbeat(l Lock) []Finding {
 		do("run all candidates of the lock with heartbeats, in one group, or all without")}
 }
 
-// timing is that of a lease. A Lease does not say the other two durations: they are taken to be in
+// timingOf is that of a lease. A Lease does not say the other two durations: they are taken to be in
 // proportion to the default.
-func timing(lasts time.Duration) election.Timing {
+func timingOf(lasts time.Duration) election.Timing {
 	part := func(d time.Duration) time.Duration {
 		return time.Duration(float64(lasts) * float64(d) / float64(defaults.LeaseDuration))
 	}
@@ -435,7 +435,7 @@ func timing(lasts time.Duration) election.Timing {
 }
 
 // RenewDeadline is that of the lock's lease, as far as it is known.
-func (l Lock) RenewDeadline() time.Duration { return timing(l.lasts()).RenewDeadline }
+func (l Lock) RenewDeadline() time.Duration { return timingOf(l.lasts()).RenewDeadline }
 
 // holds is how long each answer may take without the end of a term: docs/timing.md, A slow API server.
 func holds(renewDeadline time.Duration) time.Duration { return renewDeadline * 2 / 5 }
@@ -453,7 +453,7 @@ func longer(answers time.Duration) string {
 
 // fits compares a lease with round trips.
 func (l Lock) fits(lasts time.Duration) []Finding {
-	t := timing(lasts)
+	t := timingOf(lasts)
 	trip := max(l.RoundTrip, plan.RoundTripDefault)
 	if most := holds(t.RenewDeadline); trip > most {
 		return []Finding{say(Warning, "a lease of %s is short for requests of %s: beyond %s a leader loses its terms", lasts, trip.Round(time.Millisecond), most).do("%s; see the checks latency and webhooks", longer(trip))}

@@ -1,0 +1,66 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/locks/lockstest"
+)
+
+func patiently(c *election.Config) { c.Timing = timing.Patient() }
+
+// outages are the ways in which the API is away: it is silent, it refuses, or both in turn.
+var patientOutages = map[string][]lockstest.Fault{
+	"silent":                {cut},
+	"refusing":              {{Err: errors.New("connection refused")}},
+	"silent, then refusing": {cut, {Err: errors.New("503")}},
+	"refusing, then silent": {{Err: errors.New("503")}, cut},
+	"writes are lost":       {{Hold: true, LoseWrites: true}},
+	"answers are lost":      {{LoseAnswers: true, LoseReads: true}},
+}
+
+func TestAPatientTermSurvivesAnOutageOf45SecondsAtAnyMoment(t *testing.T) {
+	for name, faults := range patientOutages {
+		for _, delay := range []time.Duration{0, 25 * time.Millisecond} {
+			t.Run(fmt.Sprint(name, ", requests take ", 2*delay), func(t *testing.T) {
+				for after := time.Millisecond; after < timing.Patient().RenewInterval; after += 93 * time.Millisecond {
+					scenario(t, func(s *stage) {
+						a := s.start("a", patiently)
+						a.Leads()
+						a.link.Set(lockstest.Fault{Delay: delay})
+						time.Sleep(5*time.Minute + after)
+						for _, fault := range faults {
+							a.link.Set(fault)
+							time.Sleep(45 * time.Second / time.Duration(len(faults)))
+						}
+						a.link.Set(lockstest.Fault{Delay: delay})
+						time.Sleep(3 * timing.Patient().LeaseDuration)
+						a.Stays()
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestPatienceCostsNothingWhereNobodyWaitsForALease, which is a stop in good order, and the restart
+// of a container.
+func TestPatienceCostsNothingWhereNobodyWaitsForALease(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", patiently)
+		a.Leads()
+		b := s.start("b", patiently)
+		time.Sleep(5 * time.Minute)
+		a.Stop()
+		if _, took := b.Leads(); took > time.Second {
+			t.Errorf("b leads %v after a stopped in good order", took)
+		}
+	})
+}
