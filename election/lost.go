@@ -72,7 +72,7 @@ func (l *leadership) lose(cause error) {
 }
 
 func (r *run) trustRanOut() error {
-	return &lostError{reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true}
+	return &lostError{reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true, unanswered: true}
 }
 
 // inSilence reports whether the term was lost but perhaps not the lock, because no news

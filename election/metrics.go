@@ -45,6 +45,7 @@ type meters struct {
 	candidates map[string]int // by zone; nil while nothing is known
 	evacuated  string         // as the record lists them
 	illness    illness
+	stopped    time.Time // when the work stopped that no answer let go on; zero if another reason ended it
 }
 
 // illness is for how long a candidate was unhealthy.
@@ -145,9 +146,14 @@ func (m *meters) countFromZero() {
 	for _, cause := range causes {
 		m.Transitions.Add(ctx, 0, m.at(metrics.KeyCause.String(string(cause))))
 	}
+	m.countEnd(ctx, unanswered, 0)
 	for _, end := range ends {
-		m.TermEnds.Add(ctx, 0, m.at(metrics.KeyEnd.String(end.name)))
+		m.countEnd(ctx, end.name, 0)
 	}
+}
+
+func (m *meters) countEnd(ctx context.Context, end string, n int64) {
+	m.TermEnds.Add(ctx, n, m.at(metrics.KeyEnd.String(end)))
 }
 
 // end forgets what is known only while Run runs.
@@ -302,7 +308,10 @@ func (m *meters) sawTransition(ctx context.Context, cause status.Cause) {
 	}
 }
 
-// ends names the causes of ends, as context.Cause of the work's context reports them.
+// unanswered is the end of a term whose renewals had no answer.
+const unanswered = "unanswered"
+
+// ends names the causes of other ends, as context.Cause of the work's context reports them.
 var ends = []struct {
 	cause error
 	name  string
@@ -316,16 +325,39 @@ var ends = []struct {
 	{ErrReturned, "returned"},
 }
 
-func (m *meters) termEnded(ctx context.Context, cause error) {
+// termEnded counts a term whose work has stopped.
+func (m *meters) termEnded(ctx context.Context, cause error, now time.Time) {
 	if m == nil {
+		return
+	}
+	if lost := (*lostError)(nil); errors.As(cause, &lost) && lost.unanswered {
+		m.countEnd(ctx, unanswered, 1)
+		m.setStopped(now)
 		return
 	}
 	for _, end := range ends {
 		if errors.Is(cause, end.cause) {
-			m.TermEnds.Add(ctx, 1, m.at(metrics.KeyEnd.String(end.name)))
+			m.countEnd(ctx, end.name, 1)
 			return
 		}
 	}
+}
+
+// began counts for how long the work stood, if nobody else led since.
+func (m *meters) began(ctx context.Context, cause status.Cause, now time.Time) {
+	if m == nil {
+		return
+	}
+	if stopped := m.setStopped(time.Time{}); !stopped.IsZero() && cause == status.CauseReclaimed {
+		m.Interruptions.Record(ctx, now.Sub(stopped).Seconds(), m.at())
+	}
+}
+
+func (m *meters) setStopped(at time.Time) (before time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, m.stopped = m.stopped, at
+	return before
 }
 
 func (m *meters) overran(ctx context.Context) {

@@ -198,6 +198,7 @@ func (p *reporter) leading(t Term, f *failover) {
 		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, t, t.Holder, t.Zone
 	}).At
 	p.meters.leading(p.ctx, t.trust)
+	p.meters.began(p.ctx, t.Cause, time.Now())
 	p.log.Info("leading", "token", t.Token, "cause", string(t.Cause), "previous", t.Previous, "at", at)
 }
 
@@ -260,7 +261,7 @@ func (p *reporter) guardianFailed(err error) {
 // termOver reports that a term is over, with its work and its guardian's part.
 func (p *reporter) termOver(cause error) {
 	p.untrusted()
-	p.meters.termEnded(p.ctx, cause)
+	p.meters.termEnded(p.ctx, cause, time.Now())
 }
 
 // released reports that the lock of a term was given up.

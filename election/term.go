@@ -49,6 +49,8 @@ type lostError struct {
 	holder  string
 	reason  string // in words
 	silence bool   // the lock may still be this candidate's
+	// unanswered: no renewal was acknowledged for so long that trust ran out.
+	unanswered bool
 }
 
 func (e *lostError) Error() string {

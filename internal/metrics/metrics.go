@@ -51,6 +51,7 @@ type Instruments struct {
 	UnhealthyTime metric.Float64ObservableCounter
 	Renewals      metric.Float64Histogram
 	Failovers     metric.Float64Histogram
+	Interruptions metric.Float64Histogram
 	Transitions   metric.Int64Counter
 	TermEnds      metric.Int64Counter
 	Overruns      metric.Int64Counter
@@ -62,7 +63,7 @@ type Instruments struct {
 func New(provider metric.MeterProvider) (*Instruments, error) {
 	m := provider.Meter(Scope)
 	var i Instruments
-	var errs [14]error
+	var errs [15]error
 	i.Leader, errs[0] = m.Int64Gauge("election.leader", metric.WithUnit("{leader}"),
 		metric.WithDescription("1 while this candidate leads, else 0."))
 	i.MasterStatus, errs[1] = m.Int64Gauge("leader_election_master_status",
@@ -93,6 +94,9 @@ func New(provider metric.MeterProvider) (*Instruments, error) {
 		metric.WithDescription("Watches that followed another one, by how that one ended."))
 	i.Evacuated, errs[13] = m.Int64ObservableGauge("election.zone.evacuated", metric.WithUnit("{zone}"),
 		metric.WithDescription("1 for each zone that leadership should leave now, by the record that this candidate has seen last."))
+	i.Interruptions, errs[14] = m.Float64Histogram("election.interruption.duration", metric.WithUnit("s"),
+		metric.WithDescription("For how long the work of this candidate stood because no renewal was answered, from its stop to its next beginning, if nobody else led meanwhile."),
+		metric.WithExplicitBucketBoundaries(.25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800))
 	return &i, errors.Join(errs[:]...)
 }
 

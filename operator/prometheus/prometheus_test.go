@@ -227,6 +227,7 @@ func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 	i.MasterStatus.Record(ctx, 1)
 	i.Renewals.Record(ctx, 1)
 	i.Failovers.Record(ctx, 1)
+	i.Interruptions.Record(ctx, 1)
 	if _, err := provider.Meter(metrics.Scope).RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveFloat64(i.TimeLeft, 1)
 		o.ObserveFloat64(i.UnhealthyTime, 1)

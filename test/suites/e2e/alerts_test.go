@@ -77,9 +77,9 @@ func (o *observed) awaits(t *testing.T, name string, fires bool, since time.Time
 // TestAlertsFireAndClear: a real Prometheus scrapes real candidates, and has the rules as they
 // are shipped, durations and all. In za the leader of lock op is killed, and zb, where the other
 // candidate is, is cut off. So nobody leads until another candidate starts. Meanwhile the only
-// candidate of lock lone is dead, and that of lock deaf works on in zb when its term is over.
-// No other alert fires. Then a zone is evacuated, and each query of the dashboard has something
-// to show.
+// candidate of lock lone is dead, and that of lock deaf works on in zb when its term is over, for want
+// of an answer. No other alert fires. Then a zone is evacuated, and each query of the dashboard has
+// something to show.
 func TestAlertsFireAndClear(t *testing.T) {
 	began := time.Now()
 	o := newObserved(t, 14*time.Minute)
@@ -103,6 +103,7 @@ func TestAlertsFireAndClear(t *testing.T) {
 	must(t, o.Network.PartitionFromAll("zb"))
 	o.awaits(t, "ZonelectNoLeader op", true, fault)
 	o.awaits(t, "ZonelectWorkOverran deaf", true, fault)
+	o.awaits(t, "ZonelectTermsUnanswered", true, fault)
 	helped := time.Now()
 	o.leads(t, "zc", "op", "op-c")
 	t.Logf("op-c leads after %v", time.Since(helped).Round(100*time.Millisecond))
@@ -119,7 +120,7 @@ func TestAlertsFireAndClear(t *testing.T) {
 	helped = time.Now()
 	o.leads(t, "za", "lone", "lone-b")
 	o.awaits(t, "ZonelectNobodyCampaigns lone", false, helped)
-	want := []string{"ZonelectNoLeader deaf", "ZonelectNoLeader op", "ZonelectNobodyCampaigns lone", "ZonelectWorkOverran deaf"}
+	want := []string{"ZonelectNoLeader deaf", "ZonelectNoLeader op", "ZonelectNobodyCampaigns lone", "ZonelectTermsUnanswered", "ZonelectWorkOverran deaf"}
 	if got := slices.Sorted(maps.Keys(o.seen)); !slices.Equal(got, want) {
 		t.Errorf("%q fired, want %q", got, want)
 	}

@@ -142,6 +142,49 @@ func TestALostTermIsToldAtOnce(t *testing.T) {
 	})
 }
 
+func TestForHowLongWorkStoodForWantOfAnAnswerIsTold(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		time.Sleep(noted)
+		a.link.Set(cut)
+		time.Sleep(time.Minute)
+		ends := a.count("election.term.ends", "election.end")
+		s.want("terms that no answer kept", ends["unanswered"], int64(1))
+		s.want("terms lost for another reason", ends["lost"], int64(0))
+		stood := time.Now()
+		a.link.Set(lockstest.Fault{})
+		a.leads()
+		took := time.Minute - (deadline - (noted % interval)) + time.Since(stood)
+		b := s.start("b")
+		time.Sleep(noted)
+		a.link.Set(cut)
+		b.leads() // the work is not missed: b does it
+		a.link.Set(lockstest.Fault{})
+		time.Sleep(lease)
+		if err := b.Resign(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		a.leads()
+		s.want("terms that no answer kept", a.count("election.term.ends", "election.end")["unanswered"], int64(2))
+		h, _ := a.metric("election.interruption.duration").(metricdata.Histogram[float64])
+		if len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 || h.DataPoints[0].Sum != took.Seconds() {
+			s.t.Errorf("%+v, want one interruption of %v", h.DataPoints, took)
+		}
+		now, err := s.lock.Read(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		now.Record.Holder, now.Record.Details = "other", locks.Details{}
+		if _, err := s.lock.Write(s.t.Context(), now.Version, now.Record); err != nil {
+			s.t.Fatal(err)
+		}
+		synctest.Wait()
+		ends = a.count("election.term.ends", "election.end")
+		s.want("terms that no answer kept, and others that were lost", [2]int64{ends["unanswered"], ends["lost"]}, [2]int64{2, 1})
+	})
+}
+
 // two is a source of peers in two zones, until changed.
 type two struct{ tell func([]locks.Peer) }
 
@@ -273,7 +316,7 @@ func TestEveryCandidateSeesHowATermBegan(t *testing.T) {
 			}
 			time.Sleep(time.Minute) // renewals begin no term
 		}
-		a.wantCounts("election.term.ends", "election.end", map[string]int64{"lost": 1})
+		a.wantCounts("election.term.ends", "election.end", map[string]int64{"unanswered": 1})
 		b.wantCounts("election.term.ends", "election.end", map[string]int64{"resigned": 1})
 		c.wantCounts("election.term.ends", "election.end", map[string]int64{})
 	})
@@ -640,6 +683,10 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 			c.WatchPeers, c.Health.Check = new(two).peers, func(context.Context) error { return nil }
 		}
 		a := s.start("a", busy)
+		a.leads()
+		a.link.Set(cut)
+		time.Sleep(2 * lease)
+		a.link.Set(lockstest.Fault{})
 		a.leads()
 		s.evacuates("elsewhere")
 		time.Sleep(noted)

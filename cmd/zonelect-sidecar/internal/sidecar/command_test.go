@@ -256,31 +256,45 @@ func TestACommandKnowsItsTerm(t *testing.T) {
 }
 
 // TestASidecarShowsMetricsAndHealth on an address of their own, where nothing else is served.
-func TestASidecarShowsMetricsAndHealth(t *testing.T) {
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+// free is an address that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return l.Addr().String()
+}
+
+// get returns what is served at a URL as long as the test runs.
+func get(t *testing.T, url string) (code int, text string) {
+	t.Helper()
+	resp, err := http.Get(url) //nolint:noctx // it is there as long as the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestASidecarShowsMetricsAndHealth(t *testing.T) {
 	b := newBench(t, roleObey)
-	b.options.metrics = address
+	b.options.metrics = free(t)
 	b.lead()
 	for path, want := range map[string]string{
 		"/healthz": "ok",
 		"/metrics": `election_leader{election_lock_kind="Lease",election_lock_name="op",k8s_namespace_name="ns"} 1`,
 		"/leader":  "404 page not found",
 	} {
-		resp, err := http.Get("http://" + address + path) //nolint:noctx // it is there as long as the test
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s: no line is %s: %v, %s", path, want, err, text)
+		if _, text := get(t, "http://"+b.options.metrics+path); !strings.Contains(text, want) {
+			t.Errorf("%s: no line is %s: %s", path, want, text)
 		}
 	}
 }
@@ -319,15 +333,20 @@ func TestACommandThatIgnoresItsStopIsKilledBeforeTheLockGoesOn(t *testing.T) {
 	}
 }
 
-// TestALostTermLeavesNothingForTheNextToOverlapWith: the command ignores its stop, and the next
-// one of this process starts when it is dead.
+// TestALostTermLeavesNothingForTheNextToOverlapWith: the API refuses all, and the command ignores its
+// stop. The sidecar goes on, and is alive by its probe. It starts the next command when the first is
+// dead.
 func TestALostTermLeavesNothingForTheNextToOverlapWith(t *testing.T) {
 	b := newBench(t, roleDeaf)
 	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: 500 * time.Millisecond, RenewInterval: 100 * time.Millisecond, Exclusive: true, StopTimeout: time.Second}
+	b.options.metrics = free(t)
 	first := b.lead()
 	b.refuses.Store(true)
 	for !gone(first.pid) {
 		time.Sleep(time.Millisecond) // until it is killed
+	}
+	if code, text := get(t, "http://"+b.options.metrics+"/healthz"); code != http.StatusOK {
+		t.Errorf("without the API, it is not alive: %d, %s", code, text)
 	}
 	b.refuses.Store(false)
 	second := b.next()
