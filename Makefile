@@ -106,6 +106,10 @@ race: ## The race detector, and CHURN=60s of 50 electors; SHORT=: with the long 
 e2e: ## The main tests on a real control plane (5 min); RUN=REGEXP: these; ARGS='-seeds 1-10'
 	cd test && go test -v -count=1 $(if $(RUN),-run '$(RUN)',-tags core) -timeout $(if $(RUN),60m,20m) ./suites/e2e/ $(ARGS)
 
+.PHONY: outlive
+outlive: ## Outages of the API (5 min); ARGS='-outages 60s,300s -late 3s,8s -phases 20 -crowd 500': more
+	cd test && go test -v -count=1 -timeout 60m ./suites/outlive $(ARGS)
+
 # The tests that run on each version of Kubernetes: that there is one leader through contests,
 # kills, handovers, a lost zone and migrations.
 COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual|LeadersZone

@@ -36,6 +36,8 @@ type Event struct {
 	Goroutines int `json:"goroutines,omitempty"`
 	// Address is where the metrics of the process are.
 	Address string `json:"address,omitempty"`
+	// Path is that of a request.
+	Path string `json:"path,omitempty"`
 	// Known is for how many candidates of the process the leader is known.
 	Known int `json:"known,omitempty"`
 }

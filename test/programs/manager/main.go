@@ -3,8 +3,8 @@
 
 // Command manager is an operator of controller-runtime: a manager with an
 // informer, a reconciler that needs leadership, a webhook that does not, and
-// its election by zonelect or, for comparison, by controller-runtime itself. It
-// prints the same lines as the candidate program.
+// its election by zonelect or, for comparison, by controller-runtime itself, or none.
+// It prints the same lines as the candidate program, and each list that it asks for.
 package main
 
 import (
@@ -13,10 +13,12 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"path"
+	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -46,7 +48,8 @@ const by = "test.zonelect.dev/reconciled-by"
 
 type options struct {
 	kubeconfig, lock, identity, zone string
-	plain, lasting                   bool
+	plain, lasting, alone            bool
+	patient, deaf                    bool
 	timing                           election.Timing
 	stopDelay                        time.Duration
 	stopTimeout                      time.Duration
@@ -62,6 +65,9 @@ func main() {
 	f.StringVar(&o.zone, "zone", "", "zone of the candidate")
 	f.BoolVar(&o.plain, "plain", false, "the election is controller-runtime's own")
 	f.BoolVar(&o.lasting, "lasting", false, "the manager goes on when leadership is lost")
+	f.BoolVar(&o.alone, "alone", false, "there is no election, so that the work never stops")
+	f.BoolVar(&o.patient, "patient", false, "the timing is patient")
+	f.BoolVar(&o.deaf, "deaf", false, "the reconciler ignores its context: it writes on for ever, and prints each write")
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
@@ -81,7 +87,7 @@ func main() {
 }
 
 func (o options) run(ctx context.Context, p *events.Printer) error {
-	mgr, lead, err := o.manager()
+	mgr, lead, err := o.manager(p)
 	if err != nil {
 		return err
 	}
@@ -89,7 +95,7 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 		lead(func(m manager.Manager, c client.Client) error {
 			return errors.Join(
 				ctrl.NewControllerManagedBy(m).Named(o.lock).For(&corev1.ConfigMap{}).
-					Complete(&reconciler{c, o.identity, sync.OnceFunc(func() { p.Print(events.Event{Event: "reconciling"}) })}),
+					Complete(&reconciler{c, o.identity, o.deaf, p}),
 				m.Add(manager.RunnableFunc(func(ctx context.Context) error { // needs leadership, as a controller does
 					p.Print(events.Event{Event: "leading"})
 					<-ctx.Done()
@@ -116,15 +122,16 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 }
 
 // manager returns a manager, and what calls a function that sets up the leader's work.
-func (o options) manager() (manager.Manager, func(setup func(manager.Manager, client.Client) error) error, error) {
+func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(manager.Manager, client.Client) error) error, error) {
 	logger := stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	ctrl.SetLogger(logger)
 	cfg, _, err := environment.RESTConfig(o.kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return lists{next, p} })
 	options := ctrl.Options{
-		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
+		LeaderElection: !o.alone, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
 		LeaseDuration: &o.timing.LeaseDuration, RenewDeadline: &o.timing.RenewDeadline, RetryPeriod: &o.timing.RenewInterval,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &o.stopTimeout,
@@ -146,8 +153,11 @@ func (o options) manager() (manager.Manager, func(setup func(manager.Manager, cl
 		options.WebhookServer = webhook.NewServer(webhook.Options{Host: host, Port: number, CertDir: o.certs})
 	}
 	with := operator.Options{Self: operator.SelfOptions{Identity: o.identity, Zone: o.zone}}
+	if o.patient {
+		with.Timing = timing.Patient()
+	}
 	switch {
-	case o.plain:
+	case o.plain, o.alone:
 		mgr, err := ctrl.NewManager(cfg, options)
 		return mgr, func(setup func(manager.Manager, client.Client) error) error { return setup(mgr, mgr.GetClient()) }, err
 	case o.lasting:
@@ -166,6 +176,22 @@ func (o options) manager() (manager.Manager, func(setup func(manager.Manager, cl
 	}, err
 }
 
+// lists prints the requests for lists, as such or as the beginning of a watch.
+type lists struct {
+	next    http.RoundTripper
+	printer *events.Printer
+}
+
+func (l lists) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := r.URL.Query()
+	watches, lists := q.Get("watch") != "", q.Get("sendInitialEvents") == "true"
+	resource := path.Base(r.URL.Path)
+	if r.Method == http.MethodGet && (lists || !watches && slices.Contains([]string{"configmaps", "leases", "pods"}, resource)) {
+		l.printer.Print(events.Event{Event: "lists", Path: resource})
+	}
+	return l.next.RoundTrip(r)
+}
+
 // everywhere runs without leadership.
 type everywhere func()
 
@@ -177,14 +203,24 @@ func (e everywhere) NeedLeaderElection() bool { return false }
 type reconciler struct {
 	client.Client
 	identity string
-	begins   func()
+	deaf     bool
+	printer  *events.Printer
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r.begins()
+	r.printer.Print(events.Event{Event: "reconciling", Path: req.Name})
 	var cm corev1.ConfigMap
 	if err := r.Get(ctx, req.NamespacedName, &cm); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	for n := 0; r.deaf; n++ {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.zonelect.dev/written":%q}}}`, fmt.Sprint(r.identity, " ", n))
+		e := events.Event{Event: "wrote", Sequence: n, Sent: time.Now()}
+		if err := r.Patch(context.WithoutCancel(ctx), &cm, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			e.Error = err.Error()
+		}
+		r.printer.Print(e)
+		time.Sleep(50 * time.Millisecond)
 	}
 	if cm.Annotations[by] == r.identity {
 		return ctrl.Result{}, nil

@@ -18,11 +18,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/kit/slow"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
@@ -56,7 +59,7 @@ func latency(ctx context.Context, args []string) error {
 	defer b.Close()
 	cfg := b.Cluster.RESTConfig("za")
 	cfg.Dial, cfg.QPS = (&net.Dialer{}).DialContext, -1
-	s := &site{Testbed: b, config: cfg, hooks: startHooks(), span: *span}
+	s := &site{Testbed: b, config: cfg, hooks: slow.StartHooks(), span: *span}
 	defer s.hooks.Close()
 	if *rounds > 0 {
 		return s.handovers(ctx, *rounds)
@@ -99,7 +102,7 @@ func batches(wanted *regexp.Regexp) (list [][]weather) {
 type site struct {
 	*testbed.Testbed
 	config *rest.Config
-	hooks  *hooks
+	hooks  *slow.Hooks
 	span   time.Duration
 	trials int
 }
@@ -114,7 +117,11 @@ func (s *site) measure(ctx context.Context, batch []weather) (rows []row, err er
 	for i, w := range batch {
 		s.trials++
 		namespaces[i] = "trial-" + strconv.Itoa(s.trials)
-		if err := s.hooks.add(ctx, client, namespaces[i], w); err != nil {
+		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[i]}}, metav1.CreateOptions{}); err != nil {
+			return nil, fmt.Errorf("making a namespace: %w", err)
+		}
+		d := w.from(time.Now())
+		if err := s.hooks.Add(ctx, client, namespaces[i], d.admission != nil, d.landing != nil, w.delay); err != nil {
 			return nil, err
 		}
 	}
@@ -127,7 +134,8 @@ func (s *site) measure(ctx context.Context, batch []weather) (rows []row, err er
 	}
 	found := map[key]row{}
 	for i, w := range batch {
-		s.hooks.begin(namespaces[i], w.from(time.Now()))
+		d := w.from(time.Now())
+		s.hooks.Begin(namespaces[i], d.admission, d.landing)
 		for k, timing := range timings {
 			for n, kind := range kinds {
 				wait.Go(func() {

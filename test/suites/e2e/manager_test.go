@@ -7,12 +7,10 @@ package e2e_test
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -227,85 +225,4 @@ func TestOfAManagersReplicasAllServeWebhooksAndOneReconciles(t *testing.T) {
 	if by != leader.Identity {
 		t.Errorf("it was reconciled by %q, want the leader, %s", by, leader.Identity)
 	}
-}
-
-// TestALostTermRestartsNoLastingManager: all API servers are away for longer than a lease. The processes
-// go on, their webhooks answer throughout, and one of them reconciles again soon after.
-func TestALostTermRestartsNoLastingManager(t *testing.T) {
-	b := trial.Bed(t, plain)
-	m := &managers{Testbed: b, ctx: patience(t, 3*time.Minute), lock: "lasting", args: []string{"--lasting"}}
-	address, certs, ca := webhook(t)
-	leader := m.start(t, "za", "--webhook", address, "--certs", certs)
-	_, err := leader.Await(m.ctx, "leading", time.Time{})
-	must(t, err)
-	m.start(t, "za")
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
-	must(t, err)
-	create := func() {
-		_, err := client.CoreV1().ConfigMaps("default").Create(m.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "thing-", Labels: map[string]string{"lock": m.lock}}}, metav1.CreateOptions{})
-		must(t, err)
-	}
-	create()
-	_, err = leader.Await(m.ctx, "reconciling", time.Time{})
-	must(t, err)
-	answers := ask(t, "https://"+address+"/validate", ca)
-
-	began := time.Now()
-	must(t, b.Parts.Kill(m.ctx, testbed.APIServer, "za"))
-	_, err = leader.Await(m.ctx, "stopped", began)
-	must(t, err)
-	time.Sleep(time.Until(began.Add(20 * time.Second)))
-	must(t, b.Parts.Start(m.ctx, testbed.APIServer, "za"))
-	back := time.Now()
-	next, led, err := trial.AwaitAny(m.ctx, m.seats, "leading", back)
-	must(t, err)
-	works, err := next.Await(m.ctx, "reconciling", back)
-	must(t, err)
-	t.Logf("%s leads %v after the API was back, and reconciles %v after", next.Identity, led.Time.Sub(back), works.Time.Sub(back))
-	if next != leader || works.Time.Sub(back) > 3*time.Second {
-		t.Errorf("%s reconciles %v after the API was back, want %s within 3s", next.Identity, works.Time.Sub(back), leader.Identity)
-	}
-	if all, failed := answers(); failed > 0 || all < 150 {
-		t.Errorf("%d of %d requests to the webhook had no answer", failed, all)
-	}
-	for _, s := range m.seats {
-		select {
-		case <-s.Done():
-			t.Errorf("%s has ended:\n%s", s.Identity, s.Log())
-		default:
-		}
-		must(t, s.Terminate())
-		must(t, s.Wait(m.ctx))
-	}
-}
-
-// ask asks a webhook ten times a second until the function that it returns is called, which says how
-// many requests there were and how many had no answer.
-func ask(t *testing.T, url string, ca []byte) func() (all, failed int) {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	end, done := make(chan struct{}), make(chan struct{})
-	all, failed := 0, 0
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(100 * time.Millisecond):
-			}
-			all++
-			answer, err := client.Post(url, "application/json", strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1"}}`))
-			if err != nil {
-				t.Log(err)
-				failed++
-				continue
-			}
-			if answer.Body.Close(); answer.StatusCode != http.StatusOK {
-				failed++
-			}
-		}
-	}()
-	return func() (int, int) { close(end); <-done; return all, failed }
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package slow
 
 import (
 	"context"
@@ -22,21 +22,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/zonelect/zonelect/test/kit/slow"
 )
 
-// hooks are webhooks that allow everything, late. Each namespace has its own.
-type hooks struct {
+// Hooks are webhooks that allow each write of a Lease, late. Each namespace has its own. The methods
+// are safe for concurrent use.
+type Hooks struct {
 	*httptest.Server
 	mu     sync.Mutex
-	delays map[string]slow.Delay // by path
-	asked  map[string]bool       // the same
+	delays map[string]Delay // by path
+	asked  map[string]bool  // the same
 }
 
-// startHooks starts the backend of all webhooks.
-func startHooks() *hooks {
-	h := &hooks{delays: map[string]slow.Delay{}, asked: map[string]bool{}}
+// StartHooks starts the backend of all webhooks. Close it at the end.
+func StartHooks() *Hooks {
+	h := &Hooks{delays: map[string]Delay{}, asked: map[string]bool{}}
 	h.Server = httptest.NewUnstartedServer(h)
 	h.Config.ErrorLog = log.New(io.Discard, "", 0)
 	h.StartTLS()
@@ -44,7 +43,7 @@ func startHooks() *hooks {
 }
 
 // ServeHTTP allows what an API server asks about, late.
-func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
 		http.Error(w, "no review", http.StatusBadRequest)
@@ -63,21 +62,17 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// begin has the webhooks of a namespace be as late as d says, from now on.
-func (h *hooks) begin(namespace string, d delays) {
+// Begin has the webhooks of a namespace be as late as this from now on: the one that may change a
+// write, and the one that judges it last.
+func (h *Hooks) Begin(namespace string, mutates, validates Delay) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.delays["/mutate/"+namespace], h.delays["/validate/"+namespace] = d.admission, d.landing
+	h.delays["/mutate/"+namespace], h.delays["/validate/"+namespace] = mutates, validates
 }
 
-// add makes a namespace with the webhooks of a weather, and waits until they are called. They
-// are not late before begin.
-func (h *hooks) add(ctx context.Context, client kubernetes.Interface, namespace string, w weather) error {
-	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("making namespace %s: %w", namespace, err)
-	}
-	d := w.from(time.Now())
+// Add makes the webhooks of a namespace, which may be up to most late, and waits until they are
+// called. They are not late before Begin.
+func (h *Hooks) Add(ctx context.Context, client kubernetes.Interface, namespace string, mutates, validates bool, most time.Duration) error {
 	to := func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{
 			URL:      new(h.URL + path + namespace),
@@ -90,9 +85,9 @@ func (h *hooks) add(ctx context.Context, client kubernetes.Interface, namespace 
 	}}
 	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
 	ignore, none := new(admissionregistrationv1.Ignore), new(admissionregistrationv1.SideEffectClassNone)
-	limit := new(int32(math.Ceil(w.delay.Seconds())) + 2)
+	limit := new(int32(math.Ceil(most.Seconds())) + 2)
 	name := "late." + namespace + ".example.com"
-	if d.admission != nil {
+	if mutates {
 		_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: namespace},
 			Webhooks: []admissionregistrationv1.MutatingWebhook{{
@@ -104,10 +99,10 @@ func (h *hooks) add(ctx context.Context, client kubernetes.Interface, namespace 
 			return fmt.Errorf("making a webhook: %w", err)
 		}
 	}
-	if d.landing == nil {
+	if !validates {
 		return nil
 	}
-	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+	_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: name, ClientConfig: to("/validate/"), Rules: rules, NamespaceSelector: here,
@@ -121,7 +116,7 @@ func (h *hooks) add(ctx context.Context, client kubernetes.Interface, namespace 
 }
 
 // await waits until the API server calls the webhook that it learned of last.
-func (h *hooks) await(ctx context.Context, client kubernetes.Interface, namespace string) error {
+func (h *Hooks) await(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	for range 100 {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
 		if _, err := client.CoordinationV1().Leases(namespace).Create(ctx, lease, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
