@@ -24,8 +24,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/history"
 )
 
-// configured is the Service that config/operator/leader-service grants.
-const configured = "my-operator-leader"
+// sampleLock is the lock that config/operator grants, and sampleService the Service.
+const sampleLock, sampleService = "my-operator", "my-operator-leader"
 
 // service is the Service that points to the group's leader; empty for none. Nothing is promised
 // for a group with a candidate of client-go's, which writes no EndpointSlice.
@@ -78,10 +78,14 @@ func (s *stage) addService(ctx context.Context, g *group) error {
 	return nil
 }
 
-// renamed are rules of config/operator/leader-service for a group's own Service.
+// renamed are rules of config/operator for a group's own lock and Service. Those for many locks are
+// limited to no names.
 func (g *group) renamed(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	names := map[string]string{configured: g.service(), endpoints(configured): endpoints(g.service())}
+	names := map[string]string{sampleLock: g.name, sampleService: g.service(), endpoints(sampleService): endpoints(g.service())}
 	for i := range rules {
+		if g.locks > 0 && slices.Contains(rules[i].ResourceNames, sampleLock) {
+			rules[i].ResourceNames = nil
+		}
 		for j, name := range rules[i].ResourceNames {
 			if own, is := names[name]; is {
 				rules[i].ResourceNames[j] = own
