@@ -37,8 +37,8 @@ type Options struct {
 	// Namespace of the lock. Empty means the pod's, or outside a cluster that of the
 	// kubeconfig's current context.
 	Namespace string
-	// Timing of the election. Zero fields have their defaults. All candidates should have the
-	// same.
+	// Timing of the election, such as timing.Patient(). Zero fields have their defaults. All
+	// candidates should have the same.
 	Timing election.Timing
 	// PreferredZones are the zones that should have the leader, most wanted first, if a
 	// healthy candidate is there: see zone.Order. They should be the same for all candidates.
