@@ -94,7 +94,16 @@ func (m *oneLock) change(do func(*locks.Record)) {
 
 func (m *oneLock) restart(p *process) { m.world.restart(p) }
 
-func (m *oneLock) mend() {}
+// mend gives the record a duration if it does not say how long its holder leads, as a person does: no
+// candidate that never saw a duration takes it.
+func (m *oneLock) mend() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now, _ := m.lock.Read(context.Background()); m.world.over || now.Record.Holder == "" || now.Record.LeaseDuration > 0 {
+		return
+	}
+	m.change(func(r *locks.Record) { r.LeaseDuration, r.RenewTime = m.world.mix.lease(), time.Now() })
+}
 
 // judged reports each write that lands to the judge.
 type judged struct {
