@@ -23,7 +23,7 @@ import (
 
 // Gate returns a reconciler that does nothing once its context has ended. The queue of a controller
 // hands out what it holds even then. Controllers of a [Lasting] manager whose requests are
-// reconcile.Request have one already. It is as safe for concurrent use as r is.
+// reconcile.Request have one already, except those of controller.NewUnmanaged. It is as safe for concurrent use as r is.
 func Gate[R comparable](r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
 	return gate[R]{r}
 }
@@ -95,7 +95,11 @@ func (t *term) shares(with *term) error {
 		if s.Elem().Kind() != reflect.Struct {
 			continue
 		}
-		if c := s.Elem().FieldByName("Cache"); c.IsValid() && c.Kind() == reflect.Interface && !c.IsNil() && c.Elem().Type() != reflect.TypeFor[termCache]() {
+		foreign := func(field string, own reflect.Type) bool {
+			c := s.Elem().FieldByName(field)
+			return c.IsValid() && c.Kind() == reflect.Interface && !c.IsNil() && c.Elem().Type() != own
+		}
+		if foreign("Cache", reflect.TypeFor[termCache]()) || foreign("Informer", reflect.TypeFor[termInformer]()) {
 			return fmt.Errorf("%v watches through a cache that is not that of the manager which it is given: its handlers would stay when the term is over", s.Type())
 		}
 	}
@@ -105,15 +109,26 @@ func (t *term) shares(with *term) error {
 // sources are what the controllers of a rehearsed term watch.
 func (t *term) sources() (all []reflect.Value) {
 	for _, r := range t.runnables {
-		if c, is := controllerOf(r); is {
-			if watches := c.FieldByName("startWatches"); watches.IsValid() {
-				for i := range watches.Len() {
-					all = append(all, watches.Index(i).Elem())
-				}
+		all = append(all, sourcesOf(r)...)
+	}
+	return all
+}
+
+// sourcesOf are what a controller that has not started watches.
+func sourcesOf(r manager.Runnable) (all []reflect.Value) {
+	if c, is := controllerOf(r); is {
+		if watches := c.FieldByName("startWatches"); watches.IsValid() {
+			for i := range watches.Len() {
+				all = append(all, watches.Index(i).Elem())
 			}
 		}
 	}
 	return all
+}
+
+// isChannel reports whether a source is a source.Channel, whose type cannot be named.
+func isChannel(source reflect.Value) bool {
+	return source.Kind() == reflect.Pointer && strings.HasPrefix(source.Type().Elem().Name(), "channel[")
 }
 
 // queueHangs says that controller-runtime's priority queue may never shut down: see its issue 3538.

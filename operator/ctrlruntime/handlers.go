@@ -6,7 +6,9 @@ package ctrlruntime
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +23,13 @@ import (
 type handlers struct {
 	mu         sync.Mutex
 	over       bool
-	registered map[toolscache.ResourceEventHandlerRegistration]cache.Informer
+	registered map[*registration]cache.Informer
 	calls      sync.WaitGroup // of handlers
+}
+
+// registration is that of a handler of a term. Those of some caches are no keys of a map.
+type registration struct {
+	toolscache.ResourceEventHandlerRegistration
 }
 
 // add registers a handler, unless the term is over.
@@ -32,19 +39,27 @@ func (h *handlers) add(i cache.Informer, register func() (toolscache.ResourceEve
 	if h.over {
 		return nil, errOver
 	}
-	r, err := register()
+	inner, err := register()
 	if err != nil {
 		return nil, err
 	}
 	if h.registered == nil {
-		h.registered = map[toolscache.ResourceEventHandlerRegistration]cache.Informer{}
+		h.registered = map[*registration]cache.Informer{}
 	}
+	r := &registration{inner}
 	h.registered[r] = i
 	return r, nil
 }
 
+// informers are those that have handlers.
+func (h *handlers) informers() []cache.Informer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.registered))
+}
+
 // forget says that a handler was removed.
-func (h *handlers) forget(r toolscache.ResourceEventHandlerRegistration) {
+func (h *handlers) forget(r *registration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.registered, r)
@@ -58,7 +73,7 @@ func (h *handlers) remove() {
 	h.registered = nil
 	h.mu.Unlock()
 	for r, i := range registered {
-		_ = i.RemoveEventHandler(r) // an informer that has stopped has none
+		_ = i.RemoveEventHandler(r.ResourceEventHandlerRegistration) // an informer that has stopped has none
 	}
 	h.calls.Wait()
 }
@@ -119,7 +134,10 @@ func (i termInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandl
 }
 
 func (i termInformer) RemoveEventHandler(r toolscache.ResourceEventHandlerRegistration) error {
-	i.handlers.forget(r)
+	if own, is := r.(*registration); is {
+		i.handlers.forget(own)
+		r = own.ResourceEventHandlerRegistration
+	}
 	return i.Informer.RemoveEventHandler(r)
 }
 
@@ -144,6 +162,31 @@ func (c termCache) tracked(i cache.Informer, err error) (cache.Informer, error) 
 	return termInformer{i, &c.term.handlers}, nil
 }
 
+// WaitForCacheSync waits for the informers that the term has handlers on, and for what they are to hear
+// since it began. Others may never sync.
+func (c termCache) WaitForCacheSync(ctx context.Context) bool {
+	var synced []toolscache.InformerSynced
+	for _, i := range c.term.handlers.informers() {
+		synced = append(synced, i.HasSynced)
+	}
+	return toolscache.WaitForCacheSync(ctx.Done(), synced...) && c.term.lasting.informers.await(ctx, c.term.lasting.syncTimeout()) == nil
+}
+
+// RemoveInformer removes the indexes, too.
+func (c termCache) RemoveInformer(ctx context.Context, o client.Object) error {
+	kind, err := apiutil.GVKForObject(o, c.term.GetScheme())
+	if err != nil {
+		return err
+	}
+	l := c.term.lasting
+	l.indexing.Lock()
+	defer l.indexing.Unlock()
+	for _, has := range []map[index]bool{c.term.indexed, l.indexes} {
+		maps.DeleteFunc(has, func(i index, _ bool) bool { return i.kind == kind && i.form == reflect.TypeOf(o) })
+	}
+	return c.Cache.RemoveInformer(ctx, o)
+}
+
 // index is an index of the lasting manager's cache.
 type index struct {
 	kind  schema.GroupVersionKind
@@ -158,6 +201,8 @@ func (c termCache) IndexField(ctx context.Context, o client.Object, field string
 		return err
 	}
 	one := index{kind, reflect.TypeOf(o), field}
+	c.term.lasting.indexing.Lock()
+	defer c.term.lasting.indexing.Unlock()
 	if c.term.indexed[one] {
 		return fmt.Errorf("%v is indexed by %q twice", kind, field)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -55,14 +57,20 @@ func (all *informers) maker(build newInformer) newInformer {
 		i := build(l, o, resync, by)
 		all.mu.Lock()
 		defer all.mu.Unlock()
-		all.all = append(all.all, &informer{l, i.IsStopped})
+		l.made = all.term
+		all.all = append(all.living(), &informer{l, i})
 		return i
 	}
 }
 
 type informer struct {
 	*lister
-	isStopped func() bool
+	toolscache.SharedIndexInformer
+}
+
+// living are those that have not been removed from the cache. all.mu is held.
+func (all *informers) living() []*informer {
+	return slices.DeleteFunc(all.all, func(i *informer) bool { return i.IsStopped() })
 }
 
 // wake has all requests that failed be repeated now.
@@ -79,7 +87,7 @@ func (all *informers) wake() {
 func (all *informers) hear(ctx context.Context, within time.Duration) error {
 	all.mu.Lock()
 	all.term++
-	all.all = slices.DeleteFunc(all.all, func(i *informer) bool { return i.isStopped() })
+	all.all = all.living()
 	for _, i := range all.all {
 		if i.watch != nil {
 			i.watch.renew()
@@ -87,8 +95,15 @@ func (all *informers) hear(ctx context.Context, within time.Duration) error {
 	}
 	all.mu.Unlock()
 	all.wake()
+	return all.await(ctx, within)
+}
+
+// await is the end of hear.
+func (all *informers) await(ctx context.Context, within time.Duration) error {
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
+	look := time.NewTicker(time.Second) // an informer may be removed, and nothing says so
+	defer look.Stop()
 	for {
 		silent, heard := all.silent()
 		if len(silent) == 0 {
@@ -96,6 +111,7 @@ func (all *informers) hear(ctx context.Context, within time.Duration) error {
 		}
 		select {
 		case <-heard:
+		case <-look.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timeout.C:
@@ -105,13 +121,14 @@ func (all *informers) hear(ctx context.Context, within time.Duration) error {
 	}
 }
 
-// silent are the informers that have not heard from the API in this term. The channel is closed when
-// another one has.
+// silent are the informers that have not heard from the API in this term. One that was made in it is
+// none of them, and one that has not synced shows nothing: who reads it waits. The channel is closed
+// when another one has heard.
 func (all *informers) silent() (names []string, heard <-chan struct{}) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, i := range all.all {
-		if i.inTerm < all.term && !i.isStopped() {
+		if i.inTerm < all.term && i.made < all.term && !i.IsStopped() && i.HasSynced() {
 			names = append(names, i.what)
 		}
 	}
@@ -123,6 +140,7 @@ type lister struct {
 	of     *informers
 	what   string
 	source toolscache.ListerWatcherWithContext
+	made   uint64 // the term in which it was made
 
 	// Guarded by of.mu:
 	inTerm uint64  // the term in which it has heard from the API
@@ -140,20 +158,14 @@ func (l *lister) List(o metav1.ListOptions) (runtime.Object, error) {
 }
 
 func (l *lister) ListWithContext(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
-	term, err := l.repeat(ctx, func() error {
+	_, err = l.repeat(ctx, func() error {
 		list, err = l.source.ListWithContext(ctx, o)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if o.Continue == "" {
-		l.hears(term)
-	}
-	return list, nil
+	return list, err
 }
 
-// hears says that a request which was sent in a term was answered.
+// hears says that the informer shows what there was when a request of that term was sent.
 func (l *lister) hears(term uint64) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
@@ -193,12 +205,15 @@ func (l *lister) repeat(ctx context.Context, request func() error) (term uint64,
 	}
 }
 
-// fleeting reports whether the same request may succeed later.
+// fleeting reports whether the same request may succeed later. One for a version that the server does
+// not have yet may not: after etcd was restored it never has it, and the reflector lists what there is.
 func fleeting(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return true // no answer
+		var sending *url.Error // what was answered cannot be read otherwise
+		return errors.As(err, &sending) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 	}
 	code := answer.Status().Code
-	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
+	late := apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	return !late && (code >= http.StatusInternalServerError || code == http.StatusTooManyRequests)
 }

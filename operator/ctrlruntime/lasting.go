@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +39,8 @@ type Lasting struct {
 
 	guarded   client.Client
 	informers *informers
-	indexes   map[index]bool // that the cache has
+	indexing  sync.Mutex
+	indexes   map[index]bool // that the cache has; indexing guards it
 	setups    []func(ctrl.Manager) error
 	rehearsed []*term // whose controllers warm up
 	started   atomic.Bool
@@ -177,12 +180,15 @@ func (m *Lasting) campaign(ctx context.Context) error {
 	go m.wakeInformers(m.Election.Subscribe(ctx))
 	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for failed := 1; ; failed++ {
-		from := time.Now()
-		err := m.Election.Run(ctx, m.lead)
+		var began time.Time
+		err := m.Election.Run(ctx, func(ctx context.Context, t election.Term) error {
+			began = time.Now()
+			return m.lead(ctx, t)
+		})
 		if !errors.Is(err, errTerm) || ctx.Err() != nil {
 			return err
 		}
-		if time.Since(from) > longTerm {
+		if time.Since(began) > longTerm {
 			failed = 1
 			pause.Reset()
 		}
@@ -213,7 +219,8 @@ func (m *Lasting) wakeInformers(transitions <-chan election.Transition) {
 }
 
 // warmUp starts the sources of controllers with EnableWarmup, so that their informers have synced when
-// the first term begins, and stops them again. The informers stay.
+// the first term begins, and stops them again. The informers stay. A controller with a source.Channel
+// is left out, because that would take events out of the channel.
 func (m *Lasting) warmUp(ctx context.Context) error {
 	rehearsed := m.rehearsed
 	m.rehearsed = nil
@@ -223,7 +230,7 @@ func (m *Lasting) warmUp(ctx context.Context) error {
 		for _, r := range t.runnables {
 			if w, warms := r.(interface {
 				Warmup(ctx context.Context) error
-			}); warms {
+			}); warms && !slices.ContainsFunc(sourcesOf(r), isChannel) {
 				all.Go(func() error { return w.Warmup(t.ctx) })
 			}
 		}

@@ -25,14 +25,14 @@ type term struct {
 	lasting  *Lasting
 	handlers handlers
 	indexed  map[index]bool // in this term
-	refused  []error
-	again    bool // what it adds was added before
+	again    bool           // what it adds was added before
 
 	ctx     context.Context // of the term, once it has begun
 	running sync.WaitGroup
 	failed  chan error
 
 	mu        sync.Mutex
+	refused   []error
 	runnables []manager.Runnable
 	runs      bool
 	over      bool
@@ -49,6 +49,8 @@ func (t *term) setUp(setups ...func(manager.Manager) error) error {
 			return err
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return errors.Join(t.refused...)
 }
 
@@ -87,6 +89,9 @@ func (t *term) run() error {
 // start starts a runnable. t.mu is held, so that the term is not over.
 func (t *term) start(r manager.Runnable) {
 	t.running.Go(func() {
+		if t.ctx.Err() != nil { // it ended while it was set up
+			return
+		}
 		if err := r.Start(t.ctx); err != nil && t.ctx.Err() == nil {
 			select {
 			case t.failed <- err:
@@ -120,6 +125,8 @@ func (t *term) Add(r manager.Runnable) error {
 
 // refuse has setUp return the error, even if the function that sets up does not.
 func (t *term) refuse(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.refused = append(t.refused, err)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,11 +15,16 @@ import (
 )
 
 const (
-	// settled is when a watch has shown what there was when it was opened: the server sends that at
-	// once, or an error if it does not know the version from which the watch is to go on.
+	// settled is for how long nothing comes when a watch has shown what there was when it was opened,
+	// and the informer's store has it: the server sends that at once, or an error if it does not know
+	// the version from which the watch is to go on.
 	settled = 200 * time.Millisecond
-	// short is what a watch lasts that a server closes at once.
-	short = time.Second
+	// fruitless is how many watches in a row may end with an error and show nothing, until the
+	// reflector gets that error: there may be an event that nobody can decode, and it lists again.
+	fruitless = 3
+	// busy is when what a watch shows is not what there was when it was opened, though there was no
+	// moment without an event.
+	busy = 5 * time.Second
 )
 
 func (l *lister) Watch(o metav1.ListOptions) (watch.Interface, error) {
@@ -26,7 +32,8 @@ func (l *lister) Watch(o metav1.ListOptions) (watch.Interface, error) {
 }
 
 func (l *lister) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	s := &stream{lister: l, options: o, events: make(chan watch.Event), renewed: make(chan struct{}, 1)}
+	s := &stream{lister: l, options: o, events: make(chan watch.Event), renewed: make(chan struct{}, 1),
+		pause: backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(30*time.Second), backoff.WithMaxElapsedTime(0))}
 	ctx, s.stop = context.WithCancel(ctx)
 	if err := s.open(ctx); err != nil {
 		s.stop()
@@ -46,8 +53,11 @@ type stream struct {
 	term    uint64 // in which from was opened
 	opened  time.Time
 	events  chan watch.Event
-	shown   bool // there was an event
+	shown   bool          // there was an event
+	failed  int           // how many watches in a row ended with an error, and showed nothing
+	took    time.Duration // until from was answered
 	renewed chan struct{}
+	pause   *backoff.ExponentialBackOff
 	stop    context.CancelFunc
 }
 
@@ -66,6 +76,8 @@ func (s *stream) renew() {
 // open opens the watch on which all follows.
 func (s *stream) open(ctx context.Context) (err error) {
 	s.term, err = s.repeat(ctx, func() (err error) {
+		began := time.Now()
+		defer func() { s.took = time.Since(began) }()
 		s.from, err = s.source.WatchWithContext(ctx, s.options)
 		return err
 	})
@@ -94,17 +106,22 @@ func (s *stream) run(ctx context.Context) {
 
 // pass passes on the events of one watch.
 func (s *stream) pass(ctx context.Context) {
-	defer s.from.Stop()
-	var settles <-chan time.Time
-	if !s.lists() {
-		timer := time.NewTimer(settled)
-		defer timer.Stop()
-		settles = timer.C
-	}
+	defer s.end()
+	settles := max(settled, s.took) // a slow server may be slow to say the rest
+	quiet := time.NewTimer(settles)
+	defer quiet.Stop()
 	for {
+		renewed := s.renewed
+		if s.lists() {
+			renewed = nil // to begin the list anew would take longer
+		}
 		select {
 		case e, is := <-s.from.ResultChan():
-			if !is || e.Type == watch.Error && fleeting(apierrors.FromObject(e.Object)) {
+			if is && e.Type == watch.Error && fleeting(apierrors.FromObject(e.Object)) {
+				s.failed++
+				is = s.failed > fruitless
+			}
+			if !is {
 				s.rest(ctx)
 				return
 			}
@@ -117,12 +134,19 @@ func (s *stream) pass(ctx context.Context) {
 			if e.Type == watch.Error {
 				return
 			}
+			s.failed = 0
 			if s.lists() && e.Type == watch.Bookmark {
 				s.listed(e)
 			}
-		case <-settles:
-			s.hears(s.term)
-		case <-s.renewed:
+			if time.Since(s.opened) < busy {
+				quiet.Reset(settles)
+			}
+		case <-quiet.C:
+			if !s.lists() {
+				s.hears(s.term)
+				s.pause.Reset()
+			}
+		case <-renewed:
 			return
 		case <-ctx.Done():
 			return
@@ -130,9 +154,19 @@ func (s *stream) pass(ctx context.Context) {
 	}
 }
 
+// end ends the watch on which all follows. What it still sends is dropped: some watches block until
+// somebody takes it.
+func (s *stream) end() {
+	s.from.Stop()
+	go func(events <-chan watch.Event) {
+		for range events { //nolint:revive // until it is closed
+		}
+	}(s.from.ResultChan())
+}
+
 // rest keeps a server that closes each watch at once from being asked at once.
 func (s *stream) rest(ctx context.Context) {
-	wait := time.NewTimer(short - time.Since(s.opened))
+	wait := time.NewTimer(s.pause.NextBackOff() - time.Since(s.opened))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -156,5 +190,4 @@ func (s *stream) listed(bookmark watch.Event) {
 	s.options.SendInitialEvents, s.options.ResourceVersionMatch = nil, ""
 	s.options.ResourceVersion = o.GetResourceVersion()
 	s.shown = false
-	s.hears(s.term)
 }
