@@ -537,7 +537,7 @@ func TestNoReconcileSeesACacheOlderThanItsTerm(t *testing.T) {
 // TestAnOutageCostsNoList: a cache whose watches cannot be opened for long goes on where it was, and
 // at once when it is told that the API answers again.
 func TestAnOutageCostsNoList(t *testing.T) {
-	for what, outage := range map[string]time.Duration{"a blink": 0, "five seconds": 5 * time.Second, "five minutes": 5 * time.Minute} {
+	for what, outage := range map[string]time.Duration{"a blink": 0, "five seconds": 5 * time.Second, "four minutes": 4 * time.Minute, "five minutes": 5 * time.Minute, "six minutes": 6 * time.Minute, "seven minutes": 7 * time.Minute} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1)
