@@ -343,12 +343,12 @@ func (m *meters) termEnded(ctx context.Context, cause error, now time.Time) {
 	}
 }
 
-// began counts for how long the work stood, if nobody else led since.
-func (m *meters) began(ctx context.Context, cause status.Cause, now time.Time) {
+// began counts for how long the work stood, if the term follows this candidate's own.
+func (m *meters) began(ctx context.Context, t Term, now time.Time) {
 	if m == nil {
 		return
 	}
-	if stopped := m.setStopped(time.Time{}); !stopped.IsZero() && cause == status.CauseReclaimed {
+	if stopped := m.setStopped(time.Time{}); !stopped.IsZero() && t.Previous == t.Holder {
 		m.Interruptions.Record(ctx, now.Sub(stopped).Seconds(), m.at())
 	}
 }

@@ -198,7 +198,7 @@ func (p *reporter) leading(t Term, f *failover) {
 		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, t, t.Holder, t.Zone
 	}).At
 	p.meters.leading(p.ctx, t.trust)
-	p.meters.began(p.ctx, t.Cause, time.Now())
+	p.meters.began(p.ctx, t, time.Now())
 	p.log.Info("leading", "token", t.Token, "cause", string(t.Cause), "previous", t.Previous, "at", at)
 }
 

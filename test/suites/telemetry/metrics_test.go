@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
@@ -182,6 +183,26 @@ func TestForHowLongWorkStoodForWantOfAnAnswerIsTold(t *testing.T) {
 		synctest.Wait()
 		ends = a.count("election.term.ends", "election.end")
 		s.want("terms that no answer kept, and others that were lost", [2]int64{ends["unanswered"], ends["lost"]}, [2]int64{2, 1})
+	})
+}
+
+// TestWorkThatOverranStoodToo, though its candidate waits for its own lease and reclaims nothing.
+func TestWorkThatOverranStoodToo(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.stopTime.Store(int64(10 * time.Second))
+		a.leads()
+		time.Sleep(noted)
+		a.link.Set(cut)
+		time.Sleep(time.Minute)
+		a.link.Set(lockstest.Fault{})
+		if again := a.leads(); again.Cause == status.CauseReclaimed {
+			t.Errorf("it leads again for %s", again.Cause)
+		}
+		h, _ := a.metric("election.interruption.duration").(metricdata.Histogram[float64])
+		if len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 {
+			s.t.Errorf("%+v, want one interruption", h.DataPoints)
+		}
 	})
 }
 
