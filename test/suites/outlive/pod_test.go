@@ -150,7 +150,8 @@ func (p *pod) serve(t *testing.T, c certificate) {
 
 // ask asks the pod's webhook ten times a second until the test ends.
 func (p *pod) ask(t *testing.T, c certificate) {
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.root}}}
+	const patience = 10 * time.Second // an API server's, unless a webhook's configuration says otherwise
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.root}}}
 	ctx, end := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	t.Cleanup(func() { end(); asking.Wait() })
