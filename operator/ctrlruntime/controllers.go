@@ -23,7 +23,8 @@ import (
 
 // Gate returns a reconciler that does nothing once its context has ended. The queue of a controller
 // hands out what it holds even then. Controllers of a [Lasting] manager whose requests are
-// reconcile.Request have one already, except those of controller.NewUnmanaged. It is as safe for concurrent use as r is.
+// reconcile.Request have one already, except those of controller.NewUnmanaged. It is as safe for
+// concurrent use as r is.
 func Gate[R comparable](r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
 	return gate[R]{r}
 }

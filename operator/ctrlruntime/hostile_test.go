@@ -1,3 +1,6 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package ctrlruntime
 
 import (
@@ -57,6 +60,7 @@ func (f *fakeAPI) WatchWithContext(ctx context.Context, o metav1.ListOptions) (w
 	return f.watch(ctx, o)
 }
 
+// informer returns an informer on the API, among those of a lasting manager.
 func (f *fakeAPI) informer(t *testing.T) (*informers, toolscache.SharedIndexInformer) {
 	all := newInformers()
 	all.log = logr.Discard()
@@ -64,6 +68,7 @@ func (f *fakeAPI) informer(t *testing.T) (*informers, toolscache.SharedIndexInfo
 	return all, all.maker(nil)(f, &corev1.ConfigMap{}, 10*time.Hour, toolscache.Indexers{})
 }
 
+// run runs an informer until the test ends, and waits until it has synced.
 func run(t *testing.T, i toolscache.SharedIndexInformer) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -72,6 +77,7 @@ func run(t *testing.T, i toolscache.SharedIndexInformer) {
 	toolscache.WaitForCacheSync(ctx.Done(), i.HasSynced)
 }
 
+// cm is a ConfigMap, and cms is a list, of which more is the continuation.
 func cm(n, rv int, written string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n), Namespace: "ns", ResourceVersion: fmt.Sprint(rv)}, Data: map[string]string{"w": written}}
 }
@@ -91,33 +97,33 @@ type chanWatch struct {
 	once sync.Once
 }
 
-func newChanWatch(feed func(send func(watch.Event) bool)) *chanWatch {
+func newChanWatch(feed func(*chanWatch)) *chanWatch {
 	w := &chanWatch{c: make(chan watch.Event), done: make(chan struct{})}
 	go func() {
 		defer close(w.c)
-		feed(func(e watch.Event) bool {
-			select {
-			case w.c <- e:
-				return true
-			case <-w.done:
-				return false
-			}
-		})
+		feed(w)
 	}()
 	return w
 }
+
 func (w *chanWatch) ResultChan() <-chan watch.Event { return w.c }
 func (w *chanWatch) Stop()                          { w.once.Do(func() { close(w.done) }) }
 func (w *chanWatch) idle()                          { <-w.done }
 
-func idle() *chanWatch {
-	var w *chanWatch
-	ready := make(chan struct{})
-	w = newChanWatch(func(func(watch.Event) bool) { <-ready; w.idle() })
-	close(ready)
-	return w
+// send reports whether the watch goes on.
+func (w *chanWatch) send(e watch.Event) bool {
+	select {
+	case w.c <- e:
+		return true
+	case <-w.done:
+		return false
+	}
 }
 
+// idle is a watch that shows nothing.
+func idle() *chanWatch { return newChanWatch((*chanWatch).idle) }
+
+// written is what an informer shows of the n-th ConfigMap.
 func written(i toolscache.SharedIndexInformer, n int) string {
 	o, is, _ := i.GetIndexer().GetByKey(fmt.Sprintf("ns/%d", n))
 	if !is {
@@ -126,6 +132,7 @@ func written(i toolscache.SharedIndexInformer, n int) string {
 	return o.(*corev1.ConfigMap).Data["w"]
 }
 
+// gone is the event by which a server says that it does not know a version any more.
 func gone() watch.Event {
 	e := apierrors.NewResourceExpired("too old")
 	return watch.Event{Type: watch.Error, Object: &e.ErrStatus}
@@ -186,25 +193,20 @@ func TestAnInformerListsAgainIfTheServerWillNeverHaveItsVersion(t *testing.T) {
 							return nil, err
 						}
 					}
-					var w *chanWatch
-					ready := make(chan struct{})
-					w = newChanWatch(func(send func(watch.Event) bool) {
-						<-ready
+					return newChanWatch(func(w *chanWatch) {
 						if o.SendInitialEvents != nil {
 							c, rv := state()
-							send(watch.Event{Type: watch.Added, Object: c})
+							w.send(watch.Event{Type: watch.Added, Object: c})
 							b := cm(0, rv, "")
 							b.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-							send(watch.Event{Type: watch.Bookmark, Object: b})
+							w.send(watch.Event{Type: watch.Bookmark, Object: b})
 						}
 						select {
 						case <-kill:
-							send(gone())
+							w.send(gone())
 						case <-w.done:
 						}
-					})
-					close(ready)
-					return w, nil
+					}), nil
 				}
 				_, i := f.informer(t)
 				run(t, i)
@@ -228,8 +230,8 @@ func TestAnEventThatCannotBeDecodedHasTheReflectorListAgain(t *testing.T) {
 		}}
 		f.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			watches.Add(1)
-			return newChanWatch(func(send func(watch.Event) bool) {
-				send(watch.Event{Type: watch.Error, Object: apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding").AsObject(errors.New("unable to decode an event from the watch stream: json: cannot unmarshal"))})
+			return newChanWatch(func(w *chanWatch) {
+				w.send(watch.Event{Type: watch.Error, Object: apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding").AsObject(errors.New("unable to decode an event from the watch stream: json: cannot unmarshal"))})
 			}), nil
 		}
 		_, i := f.informer(t)
@@ -272,20 +274,15 @@ func TestATermBeginsWithAllThatItsInformersHaveMissed(t *testing.T) {
 			if !behind.Load() {
 				return idle(), nil
 			}
-			var w *chanWatch
-			ready := make(chan struct{})
-			w = newChanWatch(func(send func(watch.Event) bool) {
-				<-ready
+			return newChanWatch(func(w *chanWatch) {
 				for n := range 1000 {
 					time.Sleep(time.Millisecond)
-					if !send(watch.Event{Type: watch.Modified, Object: cm(0, 11+n, fmt.Sprint(n))}) {
+					if !w.send(watch.Event{Type: watch.Modified, Object: cm(0, 11+n, fmt.Sprint(n))}) {
 						return
 					}
 				}
 				w.idle()
-			})
-			close(ready)
-			return w, nil
+			}), nil
 		}
 		all, i := f.informer(t)
 		run(t, i)
@@ -329,7 +326,7 @@ func TestATermBeginsWhenTheStoreHasWhatWasListed(t *testing.T) {
 				}
 				f.watch = func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 					if behind.Load() && o.ResourceVersion == "10" {
-						return newChanWatch(func(send func(watch.Event) bool) { send(gone()) }), nil
+						return newChanWatch(func(w *chanWatch) { w.send(gone()) }), nil
 					}
 					return idle(), nil
 				}
@@ -352,8 +349,8 @@ func TestAWatchThatIsRenewedLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeAPI{list: func(context.Context, metav1.ListOptions) (k8sruntime.Object, error) { return cms(10, ""), nil }}
 		f.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-			return watch.Filter(newChanWatch(func(send func(watch.Event) bool) {
-				for rv := 11; send(watch.Event{Type: watch.Modified, Object: cm(0, rv, "")}); rv++ {
+			return watch.Filter(newChanWatch(func(w *chanWatch) {
+				for rv := 11; w.send(watch.Event{Type: watch.Modified, Object: cm(0, rv, "")}); rv++ {
 				}
 			}), func(e watch.Event) (watch.Event, bool) { return e, true }), nil
 		}
@@ -529,25 +526,20 @@ func TestTermsDoNotRestartAListThatIsUnderWay(t *testing.T) {
 		opened := 0
 		f.watch = func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			opened++
-			var w *chanWatch
-			ready := make(chan struct{})
-			w = newChanWatch(func(send func(watch.Event) bool) {
-				<-ready
+			return newChanWatch(func(w *chanWatch) {
 				if o.SendInitialEvents != nil {
 					for n := range 100 {
 						time.Sleep(100 * time.Millisecond)
-						if !send(watch.Event{Type: watch.Added, Object: cm(n, n+1, "")}) {
+						if !w.send(watch.Event{Type: watch.Added, Object: cm(n, n+1, "")}) {
 							return
 						}
 					}
 					b := cm(0, 200, "")
 					b.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-					send(watch.Event{Type: watch.Bookmark, Object: b})
+					w.send(watch.Event{Type: watch.Bookmark, Object: b})
 				}
 				w.idle()
-			})
-			close(ready)
-			return w, nil
+			}), nil
 		}
 		all, i := f.informer(t)
 		ctx, cancel := context.WithCancel(t.Context())

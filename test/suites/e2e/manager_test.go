@@ -7,13 +7,7 @@ package e2e_test
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"net"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -155,31 +149,13 @@ func TestWhenTheZoneOfAManagersLeaderLosesPowerTheNextLeadsAsTheLeaseEnds(t *tes
 	}
 }
 
-// webhook returns a certificate and an address for a manager's webhook.
-func webhook(t *testing.T) (address, dir string, ca []byte) {
-	t.Helper()
-	s := httptest.NewTLSServer(nil) // its certificate is for 127.0.0.1
-	defer s.Close()
-	pair := s.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	must(t, err)
-	ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
-	dir = t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "tls.crt"), ca, 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String(), dir, ca
-}
-
 func TestOfAManagersReplicasAllServeWebhooksAndOneReconciles(t *testing.T) {
 	b := trial.Bed(t, plain)
 	m := &managers{Testbed: b, ctx: patience(t, time.Minute), lock: "reconciled"}
 	leader := m.start(t, "za")
 	_, err := leader.Await(m.ctx, "leading", time.Time{})
 	must(t, err)
-	address, certs, ca := webhook(t)
+	address, certs, ca := trial.Webhook(t)
 	follower := m.start(t, "za", "--webhook", address, "--certs", certs)
 
 	heard := &warnings{}

@@ -86,17 +86,16 @@ func begin(t *testing.T) *site {
 	must(t, trial.Build(t.Context(), trial.Manager, trial.Zonelect))
 	must(t, s.Parts.Kill(t.Context(), testbed.APIServer, "za"))
 	s.starts = start(t, s.Testbed)
-	cert := makeCertificate(t)
 	for _, w := range s.ways {
 		s.poke(t, w)
 		for i := range w.replicas {
 			p := &pod{bed: s.Testbed, kind: w.kind, lock: w.lock, name: fmt.Sprint(w.lock, "-", i), args: slices.Clone(w.args)}
 			if w.kind == trial.Manager {
-				p.serve(t, cert)
+				p.serve(t)
 			}
 			p.start(t)
 			if w.kind == trial.Manager {
-				p.ask(t, cert)
+				p.ask(t)
 			}
 			w.pods = append(w.pods, p)
 		}

@@ -7,13 +7,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +35,8 @@ type pod struct {
 	lock    string
 	name    string
 	args    []string
-	address string // of its webhook; empty for none
+	address string         // of its webhook; empty for none
+	trusts  *x509.CertPool // who asks that
 
 	mu    sync.Mutex
 	runs  []*trial.Seat // of its container, the last one now
@@ -117,41 +113,19 @@ func (p *pod) events(since time.Time) (all []events.Event) {
 	return slices.DeleteFunc(all, func(e events.Event) bool { return e.Time.Before(since) })
 }
 
-// certificate is what the webhooks of all pods present.
-type certificate struct {
-	dir  string
-	root *x509.CertPool
-}
-
-func makeCertificate(t *testing.T) certificate {
+// serve gives the pod's webhook an address and a certificate.
+func (p *pod) serve(t *testing.T) {
 	t.Helper()
-	s := httptest.NewTLSServer(nil) // its certificate is for 127.0.0.1
-	defer s.Close()
-	pair := s.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	must(t, err)
-	c := certificate{dir: t.TempDir(), root: x509.NewCertPool()}
-	c.root.AddCert(s.Certificate())
-	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
-	must(t, os.WriteFile(filepath.Join(c.dir, "tls.crt"), public, 0o600))
-	must(t, os.WriteFile(filepath.Join(c.dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600))
-	return c
-}
-
-// serve gives the pod's webhook an address.
-func (p *pod) serve(t *testing.T, c certificate) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	p.address = l.Addr().String()
-	must(t, l.Close())
-	p.args = append(p.args, "--webhook", p.address, "--certs", c.dir)
+	address, certs, ca := trial.Webhook(t)
+	p.address, p.trusts = address, x509.NewCertPool()
+	p.trusts.AppendCertsFromPEM(ca)
+	p.args = append(p.args, "--webhook", address, "--certs", certs)
 }
 
 // ask asks the pod's webhook ten times a second until the test ends.
-func (p *pod) ask(t *testing.T, c certificate) {
+func (p *pod) ask(t *testing.T) {
 	const patience = 10 * time.Second // an API server's, unless a webhook's configuration says otherwise
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.root}}}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: p.trusts}}}
 	ctx, end := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	t.Cleanup(func() { end(); asking.Wait() })
