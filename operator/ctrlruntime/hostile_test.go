@@ -345,6 +345,51 @@ func TestATermBeginsWhenTheStoreHasWhatWasListed(t *testing.T) {
 	}
 }
 
+// TestATermBeginsAfterAListThatTakesLong: the server streams it, and knows the old version no more.
+func TestATermBeginsAfterAListThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := atomic.Bool{}
+		state := func() (thing *corev1.ConfigMap, version int) {
+			if behind.Load() {
+				return cm(0, 19, "new"), 20
+			}
+			return cm(0, 9, "old"), 10
+		}
+		f := &fakeAPI{stream: true, list: func(context.Context, metav1.ListOptions) (k8sruntime.Object, error) {
+			thing, version := state()
+			return cms(version, "", thing), nil
+		}}
+		f.watch = func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return newChanWatch(func(w *chanWatch) {
+				switch {
+				case o.SendInitialEvents != nil:
+					if behind.Load() {
+						time.Sleep(2 * busy)
+					}
+					thing, version := state()
+					end := cm(0, version, "")
+					end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+					w.send(watch.Event{Type: watch.Added, Object: thing})
+					w.send(watch.Event{Type: watch.Bookmark, Object: end})
+				case behind.Load() && o.ResourceVersion == "10":
+					w.send(gone())
+				}
+				w.idle()
+			}), nil
+		}
+		all, i := f.informer(t)
+		run(t, i)
+		time.Sleep(time.Minute)
+		behind.Store(true)
+		if err := all.hear(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if got := written(i, 0); got != "new" {
+			t.Errorf("the term begins with %q", got)
+		}
+	})
+}
+
 func TestAWatchThatIsRenewedLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeAPI{list: func(context.Context, metav1.ListOptions) (k8sruntime.Object, error) { return cms(10, ""), nil }}

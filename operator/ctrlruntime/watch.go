@@ -50,8 +50,8 @@ type stream struct {
 	*lister
 	options metav1.ListOptions
 	from    watch.Interface
-	term    uint64 // in which from was opened
-	opened  time.Time
+	term    uint64    // in which from was opened
+	opened  time.Time // or when all that was there had been shown
 	events  chan watch.Event
 	shown   bool          // there was an event
 	failed  int           // how many watches in a row ended with an error, and showed nothing
@@ -189,5 +189,6 @@ func (s *stream) listed(bookmark watch.Event) {
 	}
 	s.options.SendInitialEvents, s.options.ResourceVersionMatch = nil, ""
 	s.options.ResourceVersion = o.GetResourceVersion()
+	s.opened = time.Now()
 	s.shown = false
 }

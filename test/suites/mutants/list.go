@@ -1965,6 +1965,10 @@ var mutants = []mutant{
 		"operator/ctrlruntime/watch.go", `	s.shown = false
 }`, `}`,
 		"operator/ctrlruntime/TestTheCacheIsWarmWhenTheFirstTermBegins"},
+	{"lasting", "a list that takes long is never heard",
+		"operator/ctrlruntime/watch.go", `	s.opened = time.Now()
+	s.shown = false`, `	s.shown = false`,
+		"operator/ctrlruntime/TestATermBeginsAfterAListThatTakesLong"},
 	{"lasting", "an informer waits for ever for a version that the server has lost",
 		"operator/ctrlruntime/informers.go", `late := apierrors`, `late := false && apierrors`,
 		"operator/ctrlruntime/TestAnInformerListsAgainIfTheServerWillNeverHaveItsVersion"},
