@@ -53,7 +53,7 @@ func TestFiftyElectorsThatComeAndGoNeverLeadTogether(t *testing.T) {
 	})
 }
 
-// ZONELECT_CHURN sets the duration; make race sets it.
+// ZONELECT_CHURN sets the duration; make race-all sets it.
 func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
 	if os.Getenv("ZONELECT_CHURN") == "" {
 		t.Skip("takes as long as ZONELECT_CHURN says, such as 60s")
