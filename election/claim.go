@@ -51,7 +51,7 @@ func (r *run) free() (freeing, bool) {
 	}
 	switch {
 	case !known || free.Cause == status.CauseReclaimed: // nobody else can take that
-	case free.Handover.To != r.config.Candidate.Identity:
+	case free.Handover.To != r.me.Identity:
 		free.takeoverDelay = r.takeoverDelay(r.takeover(when))
 		free.At = rules.Latest(free.At.Add(free.Handover.Precedence+free.takeoverDelay), r.holdOff)
 	case r.fitness.problem == nil:
@@ -85,7 +85,7 @@ func (f *following) perform(do step) {
 		f.acquisition.Freeing, _ = f.observer.Free()
 	}
 	now := f.clock.now()
-	base, record := f.observer.Takeover(f.config.Candidate, now.awake)
+	base, record := f.observer.Takeover(f.me, now.awake)
 	record.Details.ProcessID = f.config.ProcessID()
 	repeats := f.exchange.acquiredBy(f.observer.LastRecord())
 	record.History = f.observer.HistoryWith(record, f.acquisition.Freeing, repeats, now.awake)
@@ -96,7 +96,7 @@ func (f *following) perform(do step) {
 // this candidate writes nothing more before a read has shown whether it did.
 func (f *following) overtake() {
 	slow := f.exchange.newest
-	f.exchange.overtake(time.Now())
+	f.exchange.overtake()
 	f.blind = true
 	if slow.fresh() {
 		f.outage.Missed(slow.sent.awake)
@@ -168,10 +168,11 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 		return f.observer.IsOfThisProcess(f.observer.LastRecord()) // may be of another candidate by now, and deleted since
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
-	f.readFirst(now)
 	if a.conflict() {
-		f.exchange.refused(a, now)
+		f.exchange.refused(a)
+		f.retryAt = now
 	} else {
+		f.exchange.doubt()
 		f.retryAt = now.Add(f.retries.next() + f.currentStagger())
 		f.claimAt = rules.Latest(a.sent.awake.Add(spacing(f.config.Timing)), now.Add(f.refusals.next()))
 	}
@@ -249,7 +250,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 func (r *run) forgetLostWrite() {
 	holder, _ := r.observer.Holder()
 	lost := r.report.problems[opWrite]
-	if holder != "" && holder != r.config.Candidate.Identity && !errors.Is(lost, locks.ErrForbidden) && !errors.Is(lost, locks.ErrNoAPI) {
+	if holder != "" && holder != r.me.Identity && !errors.Is(lost, locks.ErrForbidden) && !errors.Is(lost, locks.ErrNoAPI) {
 		r.report.result(opWrite, nil)
 	}
 }

@@ -83,6 +83,11 @@ type Config struct {
 	// many candidates from writing at the same instant. Candidates whose TakeoverDelay is
 	// zero all read and write at the same moment.
 	TakeoverDelay func(Takeover) time.Duration
+	// WatchZone reports the zone of this candidate whenever it becomes known or changes, in place of
+	// Candidate.Zone. What is said of tell and ctx at WatchPeers holds here too. A term keeps
+	// the zone that it began with; the record has the new one with the next renewal. Nil means that
+	// the zone never changes.
+	WatchZone func(ctx context.Context, tell func(zone string))
 	// WatchPeers reports which candidates there are, at first and whenever that changes. It
 	// runs in its own goroutine, and returns soon after ctx ends, or earlier if it has
 	// registered tell where reports come from. tell is valid until Run returns; later
@@ -130,16 +135,16 @@ func (c Config) validate() error {
 	var errs []error
 	switch {
 	case c.Lock == nil:
-		errs = append(errs, fmt.Errorf("%w: Lock is nil: give it one, such as locks/lease has", ErrConfig))
+		errs = append(errs, fmt.Errorf("%w: Lock is nil: set it, for example to a lock of package locks/lease", ErrConfig))
 	case c.Lock.Describe().Name == "":
 		errs = append(errs, fmt.Errorf("%w: the lock has no name", ErrConfig))
 	default:
 		can := c.Lock.Capabilities()
 		if _, is := c.Lock.(locks.Guardian); is && can.Guardian == nil {
-			errs = append(errs, fmt.Errorf("%w: the lock has the methods of a Guardian, and its Capabilities name none: return it there", ErrConfig))
+			errs = append(errs, fmt.Errorf("%w: the lock has the methods of a Guardian, and its Capabilities do not name it: set Capabilities.Guardian", ErrConfig))
 		}
 		if _, is := c.Lock.(locks.Renewer); is && can.Renewer == nil {
-			errs = append(errs, fmt.Errorf("%w: the lock has the method of a Renewer, and its Capabilities name none: return it there", ErrConfig))
+			errs = append(errs, fmt.Errorf("%w: the lock has the method of a Renewer, and its Capabilities do not name it: set Capabilities.Renewer", ErrConfig))
 		}
 	}
 	switch n := len(c.Candidate.Identity); {

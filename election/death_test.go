@@ -215,11 +215,11 @@ func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 		"in its own place, as if it were the next term": func(s *stage, old locks.Record) {
 			s.write(func(r *locks.Record) { old.Transitions = r.Transitions; *r = old })
 		},
-		"made anew": func(s *stage, old locks.Record) {
+		"recreated": func(s *stage, old locks.Record) {
 			s.lock.Delete()
 			s.write(func(r *locks.Record) { *r = old })
 		},
-		"made anew, with a longer history": func(s *stage, old locks.Record) {
+		"recreated, with a longer history": func(s *stage, old locks.Record) {
 			s.lock.Delete()
 			s.write(func(r *locks.Record) { *r = old; r.Transitions = 99 })
 		},
@@ -426,7 +426,7 @@ func TestWhoIsEarlyIsReckonedAnewOnlyWhenSomethingChanges(t *testing.T) {
 		s.write(func(r *locks.Record) { r.Evacuated = "z-b" })
 		synctest.Wait()
 		if n := asked.Load(); n == before {
-			t.Error("not reckoned anew after an evacuation")
+			t.Error("not reckoned again after an evacuation")
 		}
 	})
 }

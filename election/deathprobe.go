@@ -70,7 +70,7 @@ func (r *run) endDeathProbe() {
 // a holder that has died, as far as it knows.
 func (r *run) isEarly(over Takeover) bool {
 	sooner := r.sooner(over)
-	me, before := locks.Peer{Candidate: r.config.Candidate}, 0
+	me, before := locks.Peer{Candidate: r.me}, 0
 	for _, p := range r.trusted {
 		if p.Identity != over.Previous && sooner(p, me) < 0 {
 			before++

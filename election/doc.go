@@ -75,7 +75,7 @@ package election
 // because they may not obey their context.
 //
 //	guardian.go      run.startGuardian         the guardian; until it returns; the end of Run cancels its context, and Run waits a while
-//	peers.go         run.watchPeers            Config.WatchPeers; until it returns; the end of Run cancels its context, and Run waits a while
+//	peers.go         watched                   Config.WatchPeers or WatchZone; until it returns; the end of Run cancels its context, and Run waits a while
 //	health.go        run.watchHealth           calls the health check at its interval; until the end of Run
 //	health.go        Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
 //	deathprobe.go    run.probeDeath            Config.ProveDead for one holder; until it returns; another holder or the end of the candidacy cancels its context, and Run waits a while

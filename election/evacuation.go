@@ -15,7 +15,7 @@ import (
 // leaveEvacuatedZone hands the term over while the leader's zone is evacuated. If nobody
 // can take over, the term goes on, and the elector publishes why.
 func (l *leadership) leaveEvacuatedZone() {
-	zone := l.config.Candidate.Zone
+	zone := l.me.Zone
 	if l.cause != nil || zone == "" || !slices.Contains(rules.Evacuated(l.observer.LastRecord().Evacuated, time.Now()), zone) {
 		l.stayOn("")
 		return

@@ -5,6 +5,7 @@ package election
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -86,6 +87,21 @@ type answer struct {
 // conflicts, whatever a server says.
 func (a answer) conflict() bool { return a.writes() && errors.Is(a.err, locks.ErrConflict) }
 
+// shows reports whether a read shows this version or a later one. A deletion has no version: it comes
+// after what was known when the read was sent. The version of a record that is kept says nothing about
+// its last write.
+func (a answer) shows(version uint64) bool {
+	switch {
+	case version == 0:
+		return true
+	case a.snapshot.Version.Exists():
+		return !a.snapshot.Kept && a.snapshot.Version.Number >= version
+	case a.asOf.Exists():
+		return a.asOf.Number >= version-1
+	}
+	return a.asOf.Number >= version
+}
+
 // failed reports whether the request got no answer that says anything about the lock.
 func (a answer) failed() bool { return a.err != nil && !a.conflict() }
 
@@ -97,6 +113,7 @@ type flight struct {
 
 	gaveUp   bool      // it was canceled to make room for another
 	lost     bool      // it cannot land any more: another write has replaced the version that it was to replace
+	needs    uint64    // what a read must show while the state is unsure, because it became so after the read was sent
 	unlanded time.Time // when a read last showed that it had not landed; zero if none did
 }
 
@@ -169,7 +186,6 @@ type exchange struct {
 	shown      shown            // by the last read
 
 	unsure     bool           // a read must show the state of the lock before the next write
-	unsureAt   time.Time      // since when; only a read that was sent then or later counts, or the newest
 	overtaken  int            // requests that were overtaken since the last answer
 	unanswered time.Time      // when the last request was sent, if it got no answer: its connection may be dead
 	denied     *locks.Version // what the last write was to replace, if it met a conflict
@@ -254,31 +270,52 @@ func (x *exchange) begin() {
 }
 
 // doubt makes a read due before the next write: one that is sent from now on.
-func (x *exchange) doubt(now time.Time) { x.unsure, x.unsureAt = true, now }
+func (x *exchange) doubt() { x.unsureUntil(math.MaxUint64) }
+
+// unsureUntil makes a read due before the next write: one that is sent from now on, or that shows this
+// version or a later one.
+func (x *exchange) unsureUntil(version uint64) {
+	for _, f := range x.flights {
+		if !x.unsure {
+			f.needs = 0
+		}
+		f.needs = max(f.needs, version)
+	}
+	x.unsure = true
+}
 
 // overtake notes that the last request is slow or lost, and another is to overtake it. A write may
 // have landed, so a read has to show that first. No write is sent meanwhile, so each read that is
-// sent from the first doubt on comes after all of them.
-func (x *exchange) overtake(now time.Time) {
+// sent from the doubt on comes after all of them.
+func (x *exchange) overtake() {
 	x.overtaken++
 	x.unanswered = x.newest.sent.awake
-	if x.newest.writes() && !x.unsure {
-		x.doubt(now)
+	if x.newest.writes() {
+		x.doubt()
 	}
 }
 
-// refused notes that a write met a conflict.
-func (x *exchange) refused(a answer, now time.Time) {
+// refused notes that a write met a conflict. It makes a read due before the next write: one that is
+// sent from now on, or that shows a later version than the write was to replace. A creation replaces none.
+func (x *exchange) refused(a answer) {
 	x.denials++
 	x.denied = &a.base
-	x.doubt(now)
+	if !a.base.Exists() { // that there was no record says nothing about the one that a creation met
+		x.doubt()
+		return
+	}
+	x.unsureUntil(a.base.Number + 1)
 }
 
 // counts reports whether a read has shown the state of the lock, and notes that. One that another
 // has overtaken is as good as the newest if it brought news, or was sent after the last write and
-// the last conflict. What lands after a read, whichever it is, makes the next write a conflict.
+// the last conflict, or explains the conflict. While the state is unsure, only a record is news: a
+// creation may have met one. What lands after a read, whichever it is, makes the next write a conflict.
 func (x *exchange) counts(a answer, news bool) bool {
-	shows := a.newest || news || x.unsure && !a.sent.awake.Before(x.unsureAt)
+	shows := news || a.newest
+	if x.unsure {
+		shows = news && a.snapshot.Version.Exists() || a.shows(a.flight.needs)
+	}
 	x.unsure = x.unsure && !shows
 	return shows
 }

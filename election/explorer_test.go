@@ -29,7 +29,7 @@ import (
 //     requests of a term that is over (1 each);
 //   - when to send and what to wait for, which makes leaders late and not two: S6, and a slow request
 //     (8), and who goes on or takes its own lock back sooner (2);
-//   - a second rule that keeps two from leading if the first is gone: a candidate that made a record anew
+//   - a second rule that keeps two from leading if the first is gone: a candidate that recreated a record
 //     waits before its work begins, one whose acquisition another followed loses its term at once, an
 //     emptied record has the lease of the one before it (6);
 //   - a client-go candidate of a longer lease that came and went unseen (3): if the watch is silent about
@@ -70,13 +70,22 @@ type budget struct {
 	renewed      bool // it has renewed that, so that the record has its token
 	released     bool // it has given the lock up since
 	single       bool // the second candidate is gone
-	restarts     bool // a watch begins anew at what a read shows
+	restarts     bool // a watch starts over at what a read shows
 	skips        bool // watches may leave something out
+	lateReads    bool // reads land later than they are sent, and four requests may be under way
 	longer       bool // the client-go candidate has a longer lease
 	oneName      bool // the candidates have the same identity
 	drift        [2]int
 	wall         [2]time.Duration // how far wall clocks are off
 	stopped      bool             // wall clocks stand still
+}
+
+// mostFlights is how many requests of a candidate may be under way when it reads.
+func (b budget) mostFlights() int {
+	if b.lateReads {
+		return mostFlights
+	}
+	return 2
 }
 
 // schedule is one state of all.
@@ -124,7 +133,7 @@ type wire struct {
 	landed bool
 	answer locks.Snapshot
 	err    error
-	watch  *start // the watch begins anew with what follows this read
+	watch  *start // the watch starts over with what follows this read
 }
 
 // start is where a watch begins.
@@ -244,7 +253,7 @@ func (p *player) clone() *player {
 	twin := func(f *flight) *flight {
 		n, is := copies[f]
 		if !is {
-			n = &flight{request: f.request, gaveUp: f.gaveUp, lost: f.lost, unlanded: f.unlanded}
+			n = &flight{request: f.request, gaveUp: f.gaveUp, lost: f.lost, needs: f.needs, unlanded: f.unlanded}
 			n.left.Store(f.left.Load())
 			copies[f] = n
 		}
@@ -313,7 +322,7 @@ func (p *player) hash(drift int, wall time.Duration) uint64 {
 	}
 	maphash.WriteComparable(&h, struct {
 		gone, dead, leads, proven, blind, unsure bool
-		until, unsureAt, unanswered              time.Time
+		until, unanswered                        time.Time
 		token, after                             uint64
 		drift, seen, writes                      int
 		overtaken, denials, newest, open         int
@@ -322,11 +331,14 @@ func (p *player) hash(drift int, wall time.Duration) uint64 {
 		wrote                                    locks.Record
 		wall                                     time.Duration
 	}{
-		p.gone, p.dead, p.leads, p.proven, p.blind, x.unsure, p.until, x.unsureAt, x.unanswered, p.token, p.after, drift, p.seen, p.writes,
+		p.gone, p.dead, p.leads, p.proven, p.blind, x.unsure, p.until, x.unanswered, p.token, p.after, drift, p.seen, p.writes,
 		x.overtaken, x.denials, number(x.newest), len(x.open), deref(x.denied), x.shown, p.wrote, wall,
 	})
 	for _, w := range p.wires {
 		maphash.WriteComparable(&h, w.request)
+		if x.unsure && w.flight != nil {
+			maphash.WriteComparable(&h, w.flight.needs)
+		}
 		maphash.WriteComparable(&h, w.landed)
 		maphash.WriteComparable(&h, w.err != nil)
 		maphash.WriteComparable(&h, w.answer)
@@ -393,11 +405,13 @@ func (s *schedule) read(i int) {
 	p := s.own(i)
 	s.left.reads--
 	if p.exchange.newest != nil {
-		p.exchange.overtake(s.local(i))
+		p.exchange.overtake()
 		p.blind = true
 	}
 	s.send(i, request{op: opRead, asOf: p.observer.Newest().Version})
-	s.land(i, p.wires[len(p.wires)-1])
+	if !s.left.lateReads {
+		s.land(i, p.wires[len(p.wires)-1])
+	}
 	if !p.observer.Known() {
 		s.watchAnew(p)
 	}
@@ -517,7 +531,7 @@ func (s *schedule) answerLeader(i int, a answer, now time.Time) {
 	case a.writes() && a.known:
 		return
 	case a.conflict():
-		x.refused(a, now)
+		x.refused(a)
 	case a.err != nil:
 	case a.op == opRead:
 		x.shown.note(a)
@@ -560,7 +574,7 @@ func (s *schedule) verdict(i int) {
 		p.leads, p.until = false, time.Time{}
 		s.forget(p)
 		p.exchange.begin()
-		p.exchange.doubt(s.local(i))
+		p.exchange.doubt()
 	}
 	p.proven = p.proven || p.leads && !p.observer.Unproven(s.local(i))
 }
@@ -577,7 +591,7 @@ func (s *schedule) answerFollower(i int, a answer, now time.Time) {
 		p.blind = false
 		x.counts(a, news)
 		if x.landedSince(a) {
-			x.doubt(now)
+			x.doubt()
 		}
 		if !x.unsure {
 			x.waitAgain(a.snapshot, now)
@@ -595,9 +609,10 @@ func (s *schedule) answerFollower(i int, a answer, now time.Time) {
 			s.win(i, a)
 		}
 	default:
-		x.doubt(now)
 		if a.conflict() {
-			x.refused(a, now)
+			x.refused(a)
+		} else {
+			x.doubt()
 		}
 	}
 }
@@ -685,7 +700,7 @@ func (s *schedule) moves() (all []func(*schedule)) {
 				add(func(s *schedule) { s.own(i).seen++ })
 			}
 		}
-		if s.left.reads > 0 && len(p.exchange.flights) < 2 && (p.exchange.unsure || p.exchange.busy() || s.left.alone) {
+		if s.left.reads > 0 && len(p.exchange.flights) < s.left.mostFlights() && (p.exchange.unsure || p.exchange.busy() || s.left.alone) {
 			add(func(s *schedule) {
 				s.read(i)
 				if s.left.restarts {
@@ -963,6 +978,11 @@ var explored = []struct {
 	{"three writes each, of which two are lost", true, budget{writes: 3, losses: 2}},
 	{"reads", true, budget{writes: 1, reads: 2}},
 	{"reads after a loss", true, budget{writes: 1, reads: 1, losses: 1}},
+	{"a late read", false, budget{writes: 1, reads: 1, lateReads: true}},
+	{"late reads", true, budget{writes: 1, reads: 2, lateReads: true}},
+	{"late reads, and a deletion", true, budget{writes: 1, reads: 1, deletions: 1, lateReads: true}},
+	{"late reads of one candidate", false, budget{writes: 2, reads: 2, losses: 1, lateReads: true, single: true}},
+	{"late reads after the leader has gone", true, budget{writes: 1, reads: 2, deletions: 1, lateReads: true, alone: true}},
 	{"nothing is due", true, budget{writes: 2, ticks: 1, losses: 1}},
 	{"the leader's clock is fast", false, budget{writes: 2, losses: 1, drift: [2]int{1, 0}}},
 	{"the follower's clock is fast", false, budget{writes: 2, losses: 1, drift: [2]int{0, 1}}},
@@ -999,11 +1019,11 @@ var explored = []struct {
 	{"a client-go candidate of a longer lease, a deletion and a read", true, budget{writes: 1, strangers: 1, deletions: 1, reads: 1, longer: true, alone: true}},
 	{"a client-go candidate of a longer lease, no duration and a read", true, budget{writes: 1, strangers: 1, removals: 1, reads: 1, longer: true, alone: true}},
 	{"a client-go candidate between two deletions", false, budget{writes: 1, strangers: 1, deletions: 2, alone: true}},
-	{"a watch that begins anew, and a client-go candidate between two deletions", true, budget{writes: 1, strangers: 1, deletions: 2, reads: 1, restarts: true, alone: true}},
+	{"a watch that starts over, and a client-go candidate between two deletions", true, budget{writes: 1, strangers: 1, deletions: 2, reads: 1, restarts: true, alone: true}},
 	{"a client-go candidate that clears another one's lease", false, budget{writes: 1, strangers: 1, clears: 1, alone: true}},
 	{"a client-go candidate after a renewed term, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 2, longer: true, alone: true, renewed: true}},
-	{"a client-go candidate after the own term, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, single: true}},
-	{"a client-go candidate after the own term, a hand that wipes, and a watch that begins anew", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, restarts: true, single: true}},
+	{"a client-go candidate after its own term, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, single: true}},
+	{"a client-go candidate after its own term, a hand that wipes, and a watch that starts over", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, restarts: true, single: true}},
 	{"a newcomer, and a deletion", false, budget{writes: 1, deletions: 1, newcomer: true}},
 	{"watches that skip, a release and a deletion", false, budget{writes: 1, strangers: 1, deletions: 1, skips: true, renewed: true, released: true, alone: true}},
 	{"watches that skip, and a deletion", false, budget{writes: 1, strangers: 1, deletions: 1, skips: true, alone: true}},

@@ -54,7 +54,7 @@ func (r *run) follow() {
 		f.retries = r.newPauses(timing.RenewInterval / 4)
 	}
 	r.exchange.begin()
-	r.exchange.doubt(time.Now())
+	r.exchange.doubt()
 	f.news(time.Now())
 	r.outage = rules.NewOutage(timing.RenewDeadline, timing.Precedence, time.Now())
 	r.report.campaigning()
@@ -159,7 +159,7 @@ func (f *following) tells(s locks.Snapshot, before time.Time) bool {
 func (r *run) publishHolder() {
 	holder, details := r.observer.Holder()
 	delete(r.noShows, holder)
-	if holder != r.config.Candidate.Identity {
+	if holder != r.me.Identity {
 		r.report.following(holder, details.Zone)
 	}
 }

@@ -252,7 +252,7 @@ func TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack(t *testing.T) {
 			t.Fatalf("%q holds the lock: the write has not landed", r.Holder)
 		}
 		g.campaign <- locks.Permission{Why: "rolled back"}
-		time.Sleep(10 * time.Second)
+		time.Sleep(interval) // no renewal has been answered, which would say so, too
 		a.Idles()
 		if r := s.record(); r.Holder != "" {
 			t.Errorf("%s holds the lock", r.Holder)
@@ -306,7 +306,7 @@ func TestAGuardianIsToldAtOnceThatTheTermIsLost(t *testing.T) {
 
 func TestAGuardianThatLeavesEndsTheTermAndRun(t *testing.T) {
 	scenario(t, func(s *stage) {
-		gone := errors.New("the own pod is gone")
+		gone := errors.New("this pod is gone")
 		a, g := s.guardedCandidate("a", true)
 		g.leave <- gone
 		took, cause := a.Loses()

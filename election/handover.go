@@ -209,7 +209,7 @@ func (l *leadership) handover() locks.Handover {
 // choice is empty if the first candidate to come will do.
 func (r *run) chooseSuccessor(to locks.Successor) (string, error) {
 	switch {
-	case to.Identity == r.config.Candidate.Identity:
+	case to.Identity == r.me.Identity:
 		return "", fmt.Errorf("%w: %s leads itself", ErrNoSuccessor, to.Identity)
 	case len(to.Identity) > maxIdentity:
 		return "", fmt.Errorf("%w: an identity has %d bytes at most", ErrNoSuccessor, maxIdentity)
@@ -222,7 +222,7 @@ func (r *run) chooseSuccessor(to locks.Successor) (string, error) {
 	if len(fit) == 0 {
 		return "", unfit
 	}
-	over := r.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: r.config.Candidate.Identity, Details: rules.DetailsOf(r.config.Candidate)})
+	over := r.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: r.me.Identity, Details: rules.DetailsOf(r.me)})
 	return slices.MinFunc(fit, r.sooner(over)).Identity, nil
 }
 
@@ -243,7 +243,7 @@ func (r *run) fit(to locks.Successor) (fit []locks.Peer, unfit error) {
 	unfit = fmt.Errorf("%w: %s", ErrNoSuccessor, where)
 	for _, p := range r.peers {
 		switch {
-		case p.Identity == r.config.Candidate.Identity:
+		case p.Identity == r.me.Identity:
 		case to.Identity != "" && p.Identity != to.Identity, to.Zone != "" && p.Zone != to.Zone:
 		case to.Identity == "" && slices.Contains(away, p.Zone):
 			if to.Zone != "" {
@@ -288,7 +288,7 @@ func (l *leadership) answerRequest() {
 		return
 	}
 	request, err := handovers.Parse(details.Request)
-	if err == nil && request.Holder != l.config.Candidate.Identity {
+	if err == nil && request.Holder != l.me.Identity {
 		l.report.requestVoid(request.Holder)
 		return
 	}

@@ -50,7 +50,7 @@ type Health struct {
 }
 
 // ErrUnwilling may be wrapped by what Health.Check returns: this candidate has nothing to lead for
-// now. It then does not campaign, even if nobody else does, and that is no error in its log.
+// now. It then does not campaign, even if nobody else does, and that is not an error in its log.
 var ErrUnwilling = errors.New("unwilling to lead")
 
 // unhealthyPatience is how many times longer an unhealthy leader leads that took the lock
@@ -152,7 +152,7 @@ func (r *run) setHealth(problem error) {
 // candidate is known at all.
 func (r *run) othersWell() (well, known bool) {
 	for _, p := range r.peers {
-		if p.Identity != r.config.Candidate.Identity && p.Unhealthy == "" {
+		if p.Identity != r.me.Identity && p.Unhealthy == "" {
 			return true, true
 		}
 	}

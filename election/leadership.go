@@ -38,7 +38,7 @@ type leadership struct {
 	stopBy  time.Time
 
 	stepDownRequests []stepDownRequest // the calls that wait for the end
-	successor        *locks.Successor  // who is to lead next; nil if this is no handover
+	successor        *locks.Successor  // who is to lead next; nil if this is not a handover
 	refused          *string           // to be written to the record; nil keeps what is there
 	staying          string            // why the term goes on in an evacuated zone; empty if it does not
 	released         bool              // the lock was given up
@@ -77,8 +77,8 @@ func (r *run) begin(won acquisition) {
 		returns: again,
 		term: Term{
 			Lock:     r.config.Lock.Describe(),
-			Holder:   r.config.Candidate.Identity,
-			Zone:     r.config.Candidate.Zone,
+			Holder:   r.me.Identity,
+			Zone:     r.me.Zone,
 			Token:    cmp.Or(last.snapshot.Version.Token, last.snapshot.Version.Number),
 			Began:    time.Now(),
 			Cause:    won.Cause,
@@ -113,8 +113,7 @@ func (l *leadership) start(won acquisition) {
 	} else {
 		l.startAdoption()
 	}
-	l.stopIfWithdrawn() // the permission may have been withdrawn while the winning write was on its way
-	l.inspect()         // the observer may know already of something that happened since that write
+	l.inspect() // the permission may have been withdrawn, or somebody have written, since the winning write was sent
 }
 
 // keep does what is due in a term whose lock is kept, and returns by when to look again. It
@@ -189,11 +188,11 @@ func (l *leadership) inspect() {
 		l.lose(&lostError{reason: why, holder: holder, silence: holder == ""})
 		return
 	}
+	l.stopIfWithdrawn()
 	if !l.observer.Newest().Version.Exists() {
 		l.renewAt = rules.Latest(time.Now(), l.remakes.Due())
 		return
 	}
-	l.stopIfWithdrawn()
 	l.mend()
 	l.answerRequest()
 }

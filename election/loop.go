@@ -17,6 +17,7 @@ import (
 type run struct {
 	*Elector
 	lead          func(context.Context, Term) error
+	me            locks.Candidate // with the zone as it is known by now
 	ctx           context.Context // ends when Run is to return
 	stop          <-chan struct{} // the end of ctx; nil once the loop knows of it
 	state         state           // nil once Run is to return
@@ -35,6 +36,7 @@ type run struct {
 	permissions   chan locks.Permission // nil without a guardian
 	guardianLeft  chan error            // gets what the guardian's Attend returned
 	background    sync.WaitGroup        // goroutines of this Run, except the work and the requests
+	zoneUpdates   chan string           // nil without Config.WatchZone
 	peerUpdates   chan []locks.Peer     // nil without Config.WatchPeers
 	peers         []locks.Peer          // all candidates that are known, by identity
 	trusted       []locks.Peer          // those of them that nobody has made up, as far as is known
@@ -56,6 +58,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	r := &run{
 		Elector:  e,
 		lead:     lead,
+		me:       e.config.Candidate,
 		ctx:      ctx,
 		stop:     ctx.Done(),
 		report:   newReporter(context.WithoutCancel(ctx), e),
@@ -137,6 +140,7 @@ type (
 	timeUp             struct{} // nothing has happened
 	stopWanted         struct{} // the context of Run has ended
 	watchOver          struct{ err error }
+	zoneKnown          struct{ zone string } // of this candidate
 	peersKnown         struct{ peers []locks.Peer }
 	healthKnown        struct{ problem error }
 	holderDead         struct{}
@@ -166,6 +170,8 @@ func (r *run) wait(until time.Time) event {
 		return watchOver{err}
 	case request := <-r.stepDowns:
 		return request
+	case zone := <-r.zoneUpdates:
+		return zoneKnown{zone}
 	case peers := <-r.peerUpdates:
 		return peersKnown{peers}
 	case problem := <-r.healthUpdates:
@@ -190,6 +196,8 @@ func (r *run) handle(e event) {
 	switch e := e.(type) {
 	case watchOver:
 		r.watchEnded(e.err)
+	case zoneKnown:
+		r.me.Zone = e.zone
 	case peersKnown:
 		r.setPeers(e.peers)
 	case healthKnown:

@@ -69,7 +69,7 @@ func (p *loopWatchdog) late(margin time.Duration) error {
 	defer p.mu.Unlock()
 	now := time.Now()
 	if late, is := p.loop.late(now, margin); is {
-		return fmt.Errorf("the elector is wedged: it has not moved for %v: something that it was given does not return", late.Round(time.Second))
+		return fmt.Errorf("the elector is wedged: it has not moved for %v: a function that it was given does not return", late.Round(time.Second))
 	}
 	if late, is := p.request.late(now, margin); is {
 		return fmt.Errorf("the elector is wedged: the lock does not return from a request (%s) that was to be over %v ago", p.what, late.Round(time.Second))

@@ -38,7 +38,7 @@ func (s lost) handle(e event) {
 		case e.op != opRenew, errors.Is(e.err, context.Canceled): // the loss has canceled it
 			return
 		case e.conflict(): // somebody may have emptied the record once more
-			s.exchange.refused(e, time.Now())
+			s.exchange.refused(e)
 			return
 		case e.err == nil:
 			s.observe(e.snapshot, time.Now())

@@ -333,7 +333,7 @@ func TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt(t *testing.
 			s.write(stranger)
 			s.write(replaced)
 		},
-		"the watch began anew": func(s *stage, a *seat) {
+		"the watch started over": func(s *stage, a *seat) {
 			a.link.Set(lockstest.Fault{Mute: true})
 			s.write(stranger)
 			s.lock.Expire()

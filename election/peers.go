@@ -13,19 +13,28 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// watchPeers starts Config.WatchPeers, if there is one.
+// watchPeers starts Config.WatchPeers and Config.WatchZone.
 func (r *run) watchPeers(ctx context.Context) {
-	if r.config.WatchPeers == nil {
-		return
+	r.peerUpdates = watched(ctx, r, r.config.WatchPeers)
+	r.zoneUpdates = watched(ctx, r, r.config.WatchZone)
+}
+
+// watched starts a function of Config, and returns what gets its latest report; nil if there is no
+// such function.
+func watched[T any](ctx context.Context, r *run, watch func(context.Context, func(T))) chan T {
+	if watch == nil {
+		return nil
 	}
-	r.peerUpdates = make(chan []locks.Peer, 1)
-	note := latestTo(r.peerUpdates)
-	tell := func(peers []locks.Peer) {
-		if ctx.Err() == nil { // it may outlive Run
-			note(peers)
-		}
-	}
-	r.background.Go(func() { r.config.WatchPeers(ctx, tell) })
+	updates := make(chan T, 1)
+	note := latestTo(updates)
+	r.background.Go(func() {
+		watch(ctx, func(report T) {
+			if ctx.Err() == nil { // it may outlive Run
+				note(report)
+			}
+		})
+	})
+	return updates
 }
 
 // setPeers notes who campaigns, in a new slice that never changes.
@@ -47,7 +56,7 @@ func (r *run) takeover(f rules.Freeing) Takeover {
 		Previous:     f.Holder,
 		PreviousZone: f.Details.Zone,
 		PreviousPod:  f.Details.Pod,
-		Candidate:    r.config.Candidate,
+		Candidate:    r.me,
 		Peers:        r.trusted,
 		Evacuated:    rules.Evacuated(r.observer.LastRecord().Evacuated, time.Now()),
 		RoundTrip:    r.exchange.roundTrip(),

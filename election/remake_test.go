@@ -21,7 +21,7 @@ func TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals(t *tes
 		said := 0
 		a := s.start("a", func(c *election.Config) {
 			c.Logger = funcr.New(func(_, line string) {
-				if strings.Contains(line, "making it anew") {
+				if strings.Contains(line, "recreating it") {
 					said++
 				}
 			}, funcr.Options{})
@@ -42,7 +42,7 @@ func TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals(t *tes
 			}
 		}
 		if least, most := int(span/interval)/2, int(span/interval)+10; deleted < least || deleted > most {
-			t.Errorf("it was made anew %d times in %v, and renewals are %v apart", deleted, span, interval)
+			t.Errorf("it was recreated %d times in %v, and renewals are %v apart", deleted, span, interval)
 		}
 		synctest.Wait()
 		if said > 1 {
@@ -52,7 +52,7 @@ func TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals(t *tes
 		s.lock.Delete()
 		synctest.Wait()
 		if r := s.record(); r.Holder != "a" || said != 2 {
-			t.Errorf("when it had lasted, and was deleted, the holder is %q, and the log said %d times that it is made anew", r.Holder, said)
+			t.Errorf("when it had lasted, and was deleted, the holder is %q, and the log said %d times that it is recreated", r.Holder, said)
 		}
 		a.Idles() // no second term
 		b.Idles()

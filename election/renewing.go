@@ -34,7 +34,7 @@ func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
 func (l *leadership) perform(do step, left time.Duration) {
 	base := l.observer.Newest()
 	if do == overtake {
-		l.exchange.overtake(time.Now())
+		l.exchange.overtake()
 	}
 	if do != write {
 		l.requester.send(l.requests, request{op: opRead, since: l.exchange.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
@@ -54,7 +54,7 @@ func (l *leadership) perform(do step, left time.Duration) {
 // before that is not about the holder or its term.
 func (l *leadership) renew(before locks.Record, limit time.Duration) {
 	before.AcquireTime, before.Transitions = l.wrote.AcquireTime, l.wrote.Transitions
-	details := rules.DetailsOf(l.config.Candidate)
+	details := rules.DetailsOf(l.me)
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
 	lease := l.config.Timing.LeaseDuration
 	if l.unverified {
@@ -111,7 +111,7 @@ func (l *leadership) answered(a answer) {
 	l.report.answer(a)
 	switch {
 	case a.conflict():
-		l.exchange.refused(a, now)
+		l.exchange.refused(a)
 		l.renewAt = now
 	case a.err != nil:
 		if a.newest {

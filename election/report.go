@@ -115,7 +115,7 @@ func (p *reporter) result(op operation, err error) {
 	p.log.Error(err, "cannot use the lock", "operation", string(op))
 }
 
-// answer reports the result of a request. A conflict is no problem, because candidates learn of each
+// answer reports the result of a request. A conflict is not a problem, because candidates learn of each
 // other that way.
 func (p *reporter) answer(a answer) {
 	if a.op == opRenew {
@@ -204,7 +204,7 @@ func (p *reporter) leading(t Term, f *failover) {
 
 // remaking reports that the record of a term was deleted.
 func (p *reporter) remaking(t Term) {
-	p.log.Info("the record was deleted: making it anew", "token", t.Token)
+	p.log.Info("the record was deleted: recreating it", "token", t.Token)
 }
 
 // mending reports that the record of a term was changed.
@@ -214,7 +214,7 @@ func (p *reporter) mending(t Term, what string) {
 
 // requestVoid reports a request on the record that asks another holder than this candidate.
 func (p *reporter) requestVoid(asked string) {
-	p.log.Info("a request for a handover is void: it asks another holder", "asks", asked)
+	p.log.Info("ignoring a request for a handover: it asks another holder", "asks", asked)
 }
 
 // refused reports that a request on the record was refused.
@@ -239,13 +239,13 @@ func (p *reporter) stopping(t Term, cause error) {
 
 // overran reports that the work did not stop in time, or that part of it may go on by its own word.
 func (p *reporter) overran(t Term, cause error) {
-	what := "the work says that part of it may go on"
-	if !errors.Is(cause, ErrUnfinished) {
-		p.meters.overran(p.ctx)
-		what = "the work has not stopped in time"
-	}
 	p.publish(status.ChangeOverrun, cause, func(s *Status) { s.Overrun = true })
-	p.log.Error(cause, what+": the lease is left to run out", "token", t.Token)
+	if errors.Is(cause, ErrUnfinished) {
+		p.log.Info("the work says that part of it may go on: the lease is left to run out", "token", t.Token, "cause", cause.Error())
+		return
+	}
+	p.meters.overran(p.ctx)
+	p.log.Error(cause, "the work has not stopped in time: the lease is left to run out", "token", t.Token)
 }
 
 // stopped reports that the work of a term has returned.

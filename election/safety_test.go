@@ -350,7 +350,7 @@ func TestS4ACandidateThatWaitsForALongerLeaseSaysSo(t *testing.T) {
 		s.lock.Delete()
 		time.Sleep(2 * longTiming.LeaseDuration)
 		if r := s.record(); r.Holder != "b" || r.Details.Waits == "" || r.LeaseDuration != longTiming.LeaseDuration {
-			t.Fatalf("b has not made the record anew, or does not wait: %+v", r)
+			t.Fatalf("b has not recreated the record, or does not wait: %+v", r)
 		}
 		b.link.Set(lockstest.Fault{})
 		b.Leads()

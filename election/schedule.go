@@ -18,7 +18,7 @@ func (f *following) news(now time.Time) {
 // readFirst makes a read due at once. This candidate writes nothing before a read that is
 // sent from now on has shown the state of the lock.
 func (f *following) readFirst(now time.Time) {
-	f.exchange.doubt(now)
+	f.exchange.doubt()
 	f.retryAt = now
 }
 

@@ -20,7 +20,7 @@ func init() { extension.Variables = append(extension.Variables, variable) }
 // AddFlag adds the flag --leader-elect-heartbeat to fs: whether the program is to use [NewGroup]
 // instead of operator.NewGroup. The present value of on is the default.
 func AddFlag(fs *pflag.FlagSet, on *bool) {
-	fs.BoolVar(on, "leader-elect-heartbeat", *on, "Keep all locks of this process by one heartbeat. All candidates of a lock need it, and --leader-elect-exclusive.")
+	fs.BoolVar(on, "leader-elect-heartbeat", *on, "Renew all locks of this process by one heartbeat. All candidates of a lock need this flag, and --leader-elect-exclusive.")
 }
 
 // FromEnvironment sets on as the variable LEADER_ELECT_HEARTBEAT says, if it is set. Call it before

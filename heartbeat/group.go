@@ -141,7 +141,7 @@ func (b *beating) Start(ctx context.Context) (end func()) {
 		b.heart.finish()
 		if err := b.heart.remove(ctx); err != nil {
 			b.told.Do(func() {
-				b.logger.Info("the Lease of the heartbeat stays, and is of no use any more", "cause", err.Error())
+				b.logger.Info("the Lease of the heartbeat stays, and is no longer needed", "cause", err.Error())
 			})
 		}
 		if closeAll := b.heart.Capabilities().CloseConnections; closeAll != nil {

@@ -361,7 +361,7 @@ func (h *heart) observe(s locks.Snapshot) {
 }
 
 // isOver reports whether an epoch is over, by the Lease as it is now. One that is gone ends no epoch:
-// others wait a lease from their sight of that (L4), and the elector makes it anew at once. The caller
+// others wait a lease from their sight of that (L4), and the elector recreates it at once. The caller
 // holds mu.
 func (h *heart) isOver(now *coordinationv1.Lease, e epoch) bool {
 	return now != nil && h.epochIn(now) != e

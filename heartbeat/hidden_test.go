@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestS4AListMayLeaveOutWhoHadALockThatIsGoneAgain: a watch begins anew, and shows that there is no
+// TestS4AListMayLeaveOutWhoHadALockThatIsGoneAgain: a watch starts over, and shows that there is no
 // lock, as before. Another candidate has created it meanwhile, and still leads.
 func TestS4AListMayLeaveOutWhoHadALockThatIsGoneAgain(t *testing.T) {
 	led(t, 1, func(w *world, a *process) {

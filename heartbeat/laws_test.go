@@ -296,7 +296,7 @@ func TestL5ARenewalDoesNotHideThatItsEpochIsOver(t *testing.T) {
 	}
 }
 
-// TestL4ALeaseThatIsGoneEndsNoEpoch: it is made anew. A watch shows a deletion, or a read does.
+// TestL4ALeaseThatIsGoneEndsNoEpoch: it is recreated. A watch shows a deletion, or a read does.
 func TestL4ALeaseThatIsGoneEndsNoEpoch(t *testing.T) {
 	for what, show := range map[string]func(*beats){
 		"a watch": func(b *beats) { b.observe(locks.Snapshot{Version: locks.Version{Number: uint64(b.number + 1)}}) },

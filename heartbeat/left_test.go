@@ -263,20 +263,31 @@ func TestL8AnElectorBelievesInItsReleaseThoughTheLockIsTaken(t *testing.T) {
 }
 
 func TestL8AProcessEndsInTimeThoughTheAPIIsAway(t *testing.T) {
-	for what, noted := range map[string]bool{"before the note": false, "after the note": true} {
-		t.Run(what, func(t *testing.T) {
+	const before, unanswered, after = "before the note", "before the note is answered", "after the note"
+	for _, cut := range []string{before, unanswered, after} {
+		t.Run(cut, func(t *testing.T) {
 			fewOf(t, func(w *world, a *process, _ *atomic.Int32) {
-				if noted {
+				switch cut {
+				case before:
+					a.cut(true)
+				case unanswered:
+					a.heartLink.intercept(nil, func(r *http.Request) {
+						if r.Method == http.MethodPut {
+							a.cut(true)
+							<-r.Context().Done()
+						}
+					})
+				case after:
 					a.quit()
 					elapse(w.Timing.RenewInterval / 2)
+					a.cut(true)
 				}
-				a.cut(true)
 				a.quit()
 				a.electors.Wait()
 				began := time.Now()
 				a.common.heart.settle(w.Context())
 				most := w.Timing.RenewInterval/2 + w.Timing.AttemptTimeout
-				if took := time.Since(began); took > most || !noted && took > 0 {
+				if took := time.Since(began); took > most || cut != after && took > 0 {
 					t.Errorf("to settle took %v", took)
 				}
 			})

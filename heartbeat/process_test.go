@@ -415,7 +415,7 @@ type link struct {
 	down   chan struct{} // closed when the link is up again; nil while it is up
 	mute   chan struct{} // the same, for the events of watches
 	before func(*http.Request)
-	after  func(*http.Request) // once a request is served that is no watch, before its answer comes
+	after  func(*http.Request) // once a request is served that is not a watch, before its answer comes
 	counts map[string]int      // requests by verb and name
 }
 

@@ -228,10 +228,10 @@ func (s *story) troubles() string {
 			r.stop()
 			r.follow(r.newest.Version)
 		}
-		return r.name + " follows anew"
+		return r.name + " follows again"
 	default:
 		r.stop()
-		return r.name + " reads anew"
+		return r.name + " reads again"
 	}
 }
 

@@ -14,7 +14,7 @@ var thousands = flag.Int("thousands", 200, "how many locks TestThousandsOfLocksA
 
 // TestThousandsOfLocksAreLedAgain plays, on a server with answers of 10 ms, that a process with
 // many locks ends, and that it dies. It prints how long that takes and how many writes it costs.
-// docs/scale.md has what it prints for 10,000 locks.
+// test/suites/bench/README.md has what it prints for 10,000 locks.
 func TestThousandsOfLocksAreLedAgain(t *testing.T) {
 	n := *thousands
 	for what, leave := range map[string]func(a *process){

@@ -128,7 +128,7 @@ func (r *Report) waiting(vacant bool) []string {
 	case h == nil && !vacant:
 		return []string{r.Lease.Holder + " holds the Lease and does not take part in the migration"}
 	case h != nil && h.Waiting != "":
-		return []string{h.Pod + " waits: " + h.Waiting}
+		return []string{h.Name() + " waits: " + h.Waiting}
 	case r.Phase == Sealed && len(r.ConfigMap.Presumed) > 0:
 		return []string{"legacy pods that are presumed gone: " + strings.Join(r.ConfigMap.Presumed, ", ")}
 	}

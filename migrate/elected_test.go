@@ -215,14 +215,14 @@ func TestWithAnElectionRecordTooCandidatesOfModeDualAreNotLeftBehind(t *testing.
 	})
 }
 
-// TestACandidateWithoutAPodIsNotSeen: it works, but steps do not count on it.
-func TestACandidateWithoutAPodIsNotSeen(t *testing.T) {
+// TestACandidateWithoutAPodCountsAsLongAsItRenews its presence.
+func TestACandidateWithoutAPodCountsAsLongAsItRenews(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joinsTwin("a", annotation.Endpoints, func(c *twin.Config) { c.Pod = ownerref.Owner{} })
 		s.server.Delete(podsPath + "a")
 		if now := s.leading(); len(now) != 1 {
 			s.t.Errorf("%v lead", now)
 		}
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "candidates", "leader")
+		s.goes(s.Clean, migrate.Clean, "no-way-back")
 	})
 }

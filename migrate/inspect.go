@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -216,8 +217,8 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 func (o *observer) newLegacyPods(r *Report) error {
 	c := o.config
 	var self ownerref.Owner
-	if running := r.running(); len(running) > 0 {
-		self = ownerref.Owner{Name: running[0].Pod, UID: types.UID(running[0].UID)}
+	if inPods := slices.DeleteFunc(r.running(), inspect.Candidate.InNoPod); len(inPods) > 0 {
+		self = ownerref.Owner{Name: inPods[0].Pod, UID: types.UID(inPods[0].UID)}
 	} else if c.Selector == "" {
 		if self = r.ConfigMap.shield.Owner; self == (ownerref.Owner{}) {
 			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods", legacypods.ErrSelector)

@@ -230,7 +230,7 @@ func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
 		}
 		s.phase("dual", "9") // by hand
 		late()
-		if r := s.report(); !r.ConfigMap.Armed || !strings.Contains(strings.Join(r.Problems, "; "), "no shield to rely on") {
+		if r := s.report(); !r.ConfigMap.Armed || !strings.Contains(strings.Join(r.Problems, "; "), "it is not a shield to rely on") {
 			s.t.Errorf("it reports %+v", r)
 		}
 		s.server.Delete(mapPath)

@@ -193,9 +193,9 @@ func candidates(r Report, to Phase) Check {
 	var auto, other []string
 	for _, c := range running {
 		if c.Mode == string(multilock.Auto) {
-			auto = append(auto, c.Pod)
+			auto = append(auto, c.Name())
 		} else {
-			other = append(other, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))
+			other = append(other, fmt.Sprintf("%s (%s)", c.Name(), c.Mode))
 		}
 	}
 	c := Check{Name: checkCandidates, OK: true, Detail: fmt.Sprintf("%d with a presence in mode auto or dual at the lock", len(running))}
@@ -233,7 +233,7 @@ func leader(r Report, to Phase, alive bool) Check {
 		c.ToDo = "stop it, so that a candidate takes over"
 		c.Acknowledgeable = to == Dual && r.Lease.Ours // then it stops by itself
 	default:
-		c.Detail = fmt.Sprintf("%s in zone %q renews the Lease", h.Pod, h.Zone)
+		c.Detail = fmt.Sprintf("%s in zone %q renews the Lease", h.Name(), h.Zone)
 	}
 	return c
 }
@@ -244,7 +244,7 @@ func armed(r Report) Check {
 		c.Detail = "there is no armed shield, which says that no legacy pod was left"
 		c.ToDo = "wait until a candidate leads: then it is armed"
 		if h := r.holder(); h != nil && h.Waiting != "" {
-			c.ToDo = h.Pod + " waits: " + h.Waiting
+			c.ToDo = h.Name() + " waits: " + h.Waiting
 		}
 	}
 	return c

@@ -35,7 +35,7 @@ func (r *Report) checkLocks(f *inspect.Findings) {
 	case lingering != "" && r.Phase == Clean:
 		f.Warn("%s: legacy pods wait at it until then", lingering)
 	case lingering != "":
-		f.Problem("%s: it is no shield to rely on, and no candidate begins to lead under it", lingering)
+		f.Problem("%s: it is not a shield to rely on, and no candidate begins to lead under it", lingering)
 	case cm.shield.Bare && r.Phase == Legacy:
 		f.Problem("the ConfigMap %s is empty and has no owner: legacy pods wait at it for good: remove it", cm.Name)
 	case cm.shield.Bare && r.Phase != Clean:
@@ -82,7 +82,7 @@ func (r *Report) checkHolder(f *inspect.Findings) {
 	case h == nil:
 		f.Warn("%s holds the Lease and has no presence in mode auto or dual at the lock: it does not take part in the migration, and does nothing about the legacy lock", l.Holder)
 	case h.Waiting != "":
-		f.Warn("%s holds the Lease and waits: %s", h.Pod, h.Waiting)
+		f.Warn("%s holds the Lease and waits: %s", h.Name(), h.Waiting)
 	}
 }
 
@@ -95,9 +95,9 @@ func (r *Report) checkCandidates(f *inspect.Findings) {
 		switch {
 		case !c.Exists || c.Mode == string(multilock.Auto):
 		case c.Mode == presence.Alone:
-			alone = append(alone, c.Pod)
+			alone = append(alone, c.Name())
 		default:
-			stuck = append(stuck, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))
+			stuck = append(stuck, fmt.Sprintf("%s (%s)", c.Name(), c.Mode))
 		}
 	}
 	if len(stuck) > 0 {

@@ -59,6 +59,6 @@ func TestAConflictAboutAnotherObjectIsNoOtherWriter(t *testing.T) {
 		t.Errorf("%v is a conflict", err)
 	}
 	if err := lock.Explain(Create, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "lock", errors.New("it has been modified"))); !errors.Is(err, locks.ErrConflict) {
-		t.Errorf("%v is no conflict", err)
+		t.Errorf("%v is not a conflict", err)
 	}
 }

@@ -120,7 +120,7 @@ func (o Object) Explain(verb string, err error) error {
 }
 
 // refused begins what is said of each request that an admission rule refused. doctor and
-// docs/troubleshooting.md tell people to look for it.
+// docs/operate.md tell people to look for it.
 const refused = "refused by an admission rule (a quota, a policy, a webhook)"
 
 // denied recognizes what the server says if a policy or a webhook refuses a request. Whoever made

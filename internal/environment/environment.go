@@ -42,7 +42,8 @@ type Environment struct {
 }
 
 // Find finds out what e does not say: the config of the API server, who this process is, and the
-// namespace of the locks. It asks the API server only for this node's zone, if it may read that.
+// namespace of the locks. It asks the API server only who this is, where nothing else says it, and for
+// this node's zone.
 func (e Environment) Find(ctx context.Context, known Known) (*Environment, error) {
 	var err error
 	if e.Config == nil {
@@ -80,8 +81,7 @@ func (e *Environment) LeaseLock(name string) (*lease.Lock, error) {
 
 // Plain returns the lock on the Lease of that name, on connections of its own, that does not
 // campaign where a legacy lock counts too (M12), and what shows this candidate to others, which the
-// lock's Guardian runs. If this process is in no pod of that namespace with a known UID, there is no
-// presence object.
+// lock's Guardian runs.
 func (e *Environment) Plain(name string) (*lease.Lock, *presence.Keeper, error) {
 	clients, err := e.Clients()
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 	return presence.NewKeeper(presence.KeeperConfig{
 		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Lock: name, Labels: e.Labels,
 		Candidate: e.Self.Candidate(), Pod: e.Pod(), Version: e.Version, Mode: presence.Alone, TakeoverDelay: e.TakeoverDelay,
-		Timing: e.Timing, Logger: e.Logger,
+		KnownFrom: e.Self.Found.String(), Timing: e.Timing, Logger: e.Logger,
 	})
 }
 
@@ -107,7 +107,7 @@ func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 func (e *Environment) Shield(name string, c shield.Config) (*shield.Lock, error) {
 	clients, err := e.Clients()
 	if own := e.Self.Namespace; err == nil && own != "" && own != e.Namespace {
-		err = fmt.Errorf("the own pod is in namespace %s: legacy pods, the ConfigMap that they own and the candidates' presences are where the Lease is: use that namespace for the lock", own)
+		err = fmt.Errorf("this pod is in namespace %s: legacy pods, the ConfigMap that they own and the candidates' presences are where the Lease is: use that namespace for the lock", own)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy ConfigMap: %w", e.Namespace, name, err)
@@ -133,7 +133,7 @@ func (e *Environment) multilock(c *Clients, name string) multilock.Config {
 	return multilock.Config{
 		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
 		Pod:     ownerref.Owner{Name: pod.Name, UID: pod.UID},
-		Version: e.Version, TakeoverDelay: e.TakeoverDelay, Timing: e.Timing,
+		Version: e.Version, TakeoverDelay: e.TakeoverDelay, KnownFrom: e.Self.Found.String(), Timing: e.Timing,
 	}
 }
 

@@ -80,5 +80,5 @@ func tried(path string) string {
 	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" {
 		return "KUBECONFIG=" + env
 	}
-	return "KUBECONFIG is not set, this is no pod with a service account, and ~/.kube/config"
+	return "KUBECONFIG is not set, this is not a pod with a service account, and ~/.kube/config"
 }

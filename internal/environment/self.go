@@ -15,14 +15,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/patience"
-	"github.com/zonelect/zonelect/internal/transport"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/zone"
 )
 
 // Self is the identity of this process. It is a value; fields that are not known are empty,
@@ -38,7 +36,39 @@ type Self struct {
 	Container string
 	Zone      string
 	IP        string // of the pod
+	Found     Found
 }
+
+// Found says whence the fields of a [Self] come; those that are not known come from nowhere.
+type Found struct{ Pod, PodUID, Node, Container, Zone Source }
+
+// String says it in words, such as "pod from token, zone from node".
+func (f Found) String() string {
+	var all []string
+	for _, one := range []struct {
+		what string
+		from Source
+	}{{"pod", f.Pod}, {"UID", f.PodUID}, {"node", f.Node}, {"container", f.Container}, {"zone", f.Zone}} {
+		if one.from != "" {
+			all = append(all, one.what+" from "+string(one.from))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Source is whence something is known, for people.
+type Source string
+
+// The sources, the first that says something counts.
+const (
+	FromOption      Source = "option"
+	FromToken       Source = "token"      // the claims of the token that this process shows the API server
+	FromServer      Source = "API server" // a SelfSubjectReview
+	FromMounts      Source = "mounts"     // of the process, for its container's name
+	FromEnvironment Source = "environment"
+	FromHost        Source = "host name" // for the pod's name
+	FromNode        Source = "node"      // its label, for the zone
+)
 
 // PatienceOf is how long a read may take that only adds to an election of that timing: as long as
 // one of the elector, whose dial and whose answer may take a RenewDeadline each.
@@ -82,90 +112,158 @@ const (
 	envInCluster = "KUBERNETES_SERVICE_HOST"
 )
 
-// The files of a mounted service account. Tests put their own here, so that they pass in a
-// pod.
+// What a pod finds in its files. Tests put their own here, so that they pass in a pod.
 var (
 	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	mountsFile      = "/proc/self/mountinfo"
 	inClusterConfig = rest.InClusterConfig
 )
 
-// WhoAmI finds out the identity of this process. In a pod it reads environment variables that
-// the pod's template sets by the downward API:
+// WhoAmI finds out the identity of this process, in a pod from the first of these that says it:
 //
-//	POD_NAME        fieldRef metadata.name       (else the host name)
-//	POD_UID         fieldRef metadata.uid
-//	POD_NAMESPACE   fieldRef metadata.namespace  (else the service account's)
-//	NODE_NAME       fieldRef spec.nodeName
-//	CONTAINER_NAME  value: the container's name
-//	NODE_ZONE       optional: the zone, if it need not be looked up
-//	POD_IP          fieldRef status.podIP; only operator.Options.LeaderService needs it
+//  1. o;
+//  2. the claims of the service account's token that cfg shows the API server, if it is bound to a
+//     pod, and the mounts of this process are not of another one: the pod, its UID and namespace, and
+//     since Kubernetes 1.30 its node;
+//  3. the API server, which is asked only if the pod's name and UID are not known by then, or by 4;
+//  4. environment variables, which the pod's template sets by the downward API:
 //
-// A process is in a pod if POD_NAME or KUBERNETES_SERVICE_HOST is set, or
-// PodName in o. Outside, the identity is made of the host's name and the
-// kubeconfig's user, and the namespace is the kubeconfig's; the log says so.
+// POD_NAME, POD_UID, POD_NAMESPACE and NODE_NAME (fieldRef metadata.name, metadata.uid,
+// metadata.namespace and spec.nodeName); CONTAINER_NAME (the container's name, which else is read
+// from the mounts of this process); NODE_ZONE (the zone, or fieldRef
+// metadata.labels['topology.kubernetes.io/zone'], which API servers set since Kubernetes 1.35); and
+// POD_IP (fieldRef status.podIP, which only operator.Options.LeaderService needs). POD_NAMESPACE comes
+// before the token, because locks are there, and all candidates must agree on that. Last come the host
+// name for the pod's name, and the namespace that is mounted with the service account.
 //
-// The zone is the node's label, which is read by cfg, and needs the permission to get nodes.
-// A failure to read it is no error: the zone is empty then, and the log says what is missing.
-// The request is bounded by ctx and by some seconds. The log also says what else could not be
-// found out, and how to change that. WhoAmI fails if no name can be found, or the kubeconfig
-// cannot be read.
+// A process is in a pod if POD_NAME or KUBERNETES_SERVICE_HOST is set, or PodName in o. Outside, the
+// identity is made of the host's name and the kubeconfig's user, and the namespace is the
+// kubeconfig's.
+//
+// A zone that neither o nor NODE_ZONE says is the node's label, which is read by cfg, and needs the
+// permission to get nodes. A failure to read it is not an error: the zone is empty then, and
+// [Environment.WatchZone] asks again. Requests are bounded by ctx and by some seconds. The log says
+// what was found and whence, what could not be found out, and how to change that. WhoAmI fails if
+// no name can be found, or the kubeconfig cannot be read.
 func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
-	s := Self{
-		Identity:  o.Identity,
-		PodName:   cmp.Or(o.PodName, os.Getenv(envPodName)),
-		PodUID:    cmp.Or(o.PodUID, os.Getenv(envPodUID)),
-		Namespace: o.Namespace,
-		Node:      cmp.Or(o.Node, os.Getenv(envNode)),
-		Container: cmp.Or(o.Container, os.Getenv(envContainer)),
-		IP:        cmp.Or(o.IP, os.Getenv(envPodIP)),
-	}
+	s := Self{Identity: o.Identity, Namespace: o.Namespace, Container: o.Container, IP: cmp.Or(o.IP, os.Getenv(envPodIP))}
 	var err error
-	if s.PodName != "" || os.Getenv(envInCluster) != "" {
-		s, err = s.inPod(log)
+	if o.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
+		s, err = s.inPod(ctx, cfg, log, o)
 	} else {
-		s, err = s.outside(log, o.Kubeconfig)
+		s, err = s.outside(log, o)
 	}
 	if err != nil {
 		return Self{}, fmt.Errorf("finding out who this process is: %w", err)
 	}
-	s.Zone = cmp.Or(o.Zone, os.Getenv(envZone))
-	if s.Zone == "" {
-		s.Zone = zoneOf(ctx, cfg, log, s.Node)
+	zones := []said{{o.Zone, FromOption}, {os.Getenv(envZone), FromEnvironment}}
+	if s.Zone, s.Found.Zone = first(zones...); s.Zone == "" {
+		s.findZone(ctx, cfg, log)
 	}
-	log.V(1).Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace, "node", s.Node, "zone", s.Zone)
+	log.Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace,
+		"pod", s.PodName, "podFrom", s.Found.Pod, "podUID", s.PodUID, "podUIDFrom", s.Found.PodUID, "node", s.Node, "nodeFrom", s.Found.Node,
+		"container", s.Container, "containerFrom", s.Found.Container, "zone", s.Zone, "zoneFrom", s.Found.Zone)
 	return s, nil
 }
 
+// said is something that a source says; nothing if the text is empty.
+type said struct {
+	text string
+	from Source
+}
+
+// first returns the first that says something.
+func first(all ...said) (string, Source) {
+	for _, s := range all {
+		if s.text != "" {
+			return s.text, s.from
+		}
+	}
+	return "", ""
+}
+
+// named is a pod as a source names it. A UID without a name is of the pod that another source names.
+type named struct {
+	name, uid string
+	from      Source
+}
+
 // inPod fills in what a pod knows about itself.
-func (s Self) inPod(log logr.Logger) (Self, error) {
-	if s.PodName == "" {
-		name, err := hostName()
-		if err != nil {
+func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
+	option := named{o.PodName, o.PodUID, FromOption}
+	env := named{os.Getenv(envPodName), os.Getenv(envPodUID), FromEnvironment}
+	sender, from := fromToken(cfg), FromToken
+	if sender.Pod.UID == "" && (cmp.Or(option.name, env.name) == "" || cmp.Or(option.uid, env.uid) == "") {
+		sender, from = fromServer(ctx, cfg, log), FromServer
+	}
+	mounts, _ := os.ReadFile(mountsFile) // elsewhere than on Linux there is none
+	if in := proof.MountedPod(string(mounts)); in != "" && sender.Pod.UID != "" && in != string(sender.Pod.UID) {
+		log.Info("the API server knows this process by another pod than it runs in, as with a token that was copied: that pod does not count", "pod", sender.Pod.Name, "uid", string(sender.Pod.UID), "from", from, "runsIn", in)
+		sender = presence.Sender{}
+	}
+	own := named{sender.Pod.Name, string(sender.Pod.UID), from}
+	host := named{from: FromHost}
+	if cmp.Or(option.name, own.name, env.name) == "" {
+		var err error
+		if host.name, err = hostName(); err != nil {
 			return s, fmt.Errorf("set POD_NAME by the downward API (fieldRef metadata.name): %w", err)
 		}
-		s.PodName = name
-		log.Info("POD_NAME is not set: taking the host name for the pod's, which is wrong with hostNetwork; set it by the downward API (fieldRef metadata.name)", "hostName", name)
+		log.Info("nothing names the pod: taking the host name for its name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host.name)
 	}
+	if own.name != "" && (env.name != "" && env.name != own.name || env.uid != "" && env.uid != own.uid) {
+		log.Info("the environment names another pod than the API server knows this process by: what the API server knows counts; set POD_NAME and POD_UID by the downward API, or not at all",
+			"pod", own.name, "uid", own.uid, "from", own.from, "POD_NAME", env.name, "POD_UID", env.uid)
+		if option.name == "" {
+			env = named{from: FromEnvironment}
+		}
+	}
+	s.is(option, own, env, host)
 	if s.PodUID == "" {
-		log.Info("POD_UID is not set: nobody can prove from the record that this pod is gone; set it by the downward API (fieldRef metadata.uid)")
+		log.Info("the pod's UID is not known: nobody can prove from the record that this pod is gone; mount the token of the service account, or set POD_UID by the downward API (fieldRef metadata.uid)")
 	}
-	if s.Namespace = cmp.Or(s.Namespace, podNamespace()); s.Namespace == "" {
+	if sender.Pod.Name != s.PodName {
+		sender = presence.Sender{} // the program says that this process is of another pod
+	}
+	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{sender.Node, from}, said{os.Getenv(envNode), FromEnvironment})
+	s.Container, s.Found.Container = first(said{o.Container, FromOption},
+		said{proof.MountedContainer(string(mounts), s.PodUID), FromMounts}, said{os.Getenv(envContainer), FromEnvironment})
+	if env := os.Getenv(envNamespace); env != "" && sender.Namespace != "" && env != sender.Namespace {
+		log.Info("POD_NAMESPACE is not the namespace of the pod: the lock is there, and this candidate is not seen", "POD_NAMESPACE", env, "pod's", sender.Namespace)
+	}
+	if s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), sender.Namespace, podNamespace()); s.Namespace == "" {
 		log.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
 	}
 	return s.identified(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
 }
 
+// is sets the pod that the first of the sources names, and the UID that the first of them says which
+// names no other pod.
+func (s *Self) is(all ...named) {
+	for _, n := range all {
+		if s.PodName == "" && n.name != "" {
+			s.PodName, s.Found.Pod = n.name, n.from
+		}
+	}
+	for _, n := range all {
+		if s.PodUID == "" && n.uid != "" && (n.name == "" || n.name == s.PodName) {
+			s.PodUID, s.Found.PodUID = n.uid, n.from
+		}
+	}
+}
+
 // outside fills in what is known on a machine outside a cluster.
-func (s Self) outside(log logr.Logger, kubeconfigPath string) (Self, error) {
+func (s Self) outside(log logr.Logger, o Known) (Self, error) {
 	host, err := hostName()
 	if err != nil {
 		return s, err
 	}
-	user, namespace, err := kubeconfigUser(kubeconfigPath)
+	user, namespace, err := kubeconfigUser(o.Kubeconfig)
 	if err != nil {
 		return s, err
 	}
 	s.Namespace = cmp.Or(s.Namespace, namespace)
+	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{os.Getenv(envNode), FromEnvironment})
+	s.Container = cmp.Or(s.Container, os.Getenv(envContainer))
 	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
 	return s.identified(host, user)
 }
@@ -226,41 +324,4 @@ func podNamespace() string {
 		return "" // no service account is mounted
 	}
 	return strings.TrimSpace(string(raw))
-}
-
-// zonePatience bounds the lookup: an election without a zone is better than an election that
-// has not begun. It is that of an election with the default timing, which could not begin either
-// behind a server that is slower. Another connection is tried after zoneOvertakes.
-var zonePatience, zoneOvertakes = PatienceOf(timing.Timing{}.WithDefaults()), timing.DefaultRenewInterval
-
-// zoneOf returns the zone of a node, or "" after it has logged why.
-func zoneOf(ctx context.Context, cfg *rest.Config, log logr.Logger, node string) string {
-	z, err := lookup(ctx, cfg, node)
-	if err != nil && ctx.Err() == nil { // who is told to end goes nowhere
-		log.Info("going on without a zone: leadership will not be placed by zone; mend the reason or set NODE_ZONE, and then start this process again: it looks once", "reason", err.Error())
-	}
-	return z
-}
-
-// lookup reads the node's zone on connections that are closed afterwards.
-func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) {
-	if node == "" {
-		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName)")
-	}
-	if cfg == nil {
-		return "", errors.New("there is no configuration to reach the API server with")
-	}
-	cfg = Named(cfg)
-	tr, err := transport.New(cfg, transport.Options{})
-	if err != nil {
-		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
-	}
-	defer tr.CloseConnections()
-	client, err := restClient(cfg, tr, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
-	if err != nil {
-		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
-	}
-	return patience.Ask(ctx, zoneOvertakes, zonePatience, func(ctx context.Context) (string, error) {
-		return zone.Lookup(ctx, client, node)
-	})
 }

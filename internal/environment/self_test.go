@@ -23,9 +23,10 @@ import (
 // unmounted is a pod without a service account, or no pod, wherever the test runs.
 func unmounted(t *testing.T) {
 	t.Helper()
-	file, config := namespaceFile, inClusterConfig
-	t.Cleanup(func() { namespaceFile, inClusterConfig = file, config })
+	file, mounts, config := namespaceFile, mountsFile, inClusterConfig
+	t.Cleanup(func() { namespaceFile, mountsFile, inClusterConfig = file, mounts, config })
 	namespaceFile = filepath.Join(t.TempDir(), "absent")
+	mountsFile = namespaceFile
 	inClusterConfig = func() (*rest.Config, error) {
 		if os.Getenv(envInCluster) == "" {
 			return nil, rest.ErrNotInCluster
@@ -108,7 +109,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 			mounted:  "ns-2\n",
 			want:     Self{PodName: "host-1", Namespace: "ns-2"},
 			identity: `^host-1_[0-9a-f]{8}$`,
-			logs:     []string{"POD_NAME is not set", "POD_UID is not set", "NODE_NAME by the downward API"},
+			logs:     []string{"nothing names the pod", "the pod's UID is not known", "NODE_NAME by the downward API"},
 		},
 		"pod without a namespace": {
 			env:      map[string]string{envPodName: "pod-1", envPodUID: "123"},
@@ -141,7 +142,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 			if !regexp.MustCompile(tc.identity).MatchString(got.Identity) {
 				t.Errorf("identity %q, want %s", got.Identity, tc.identity)
 			}
-			got.Identity = ""
+			got.Identity, got.Found = "", Found{}
 			if got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
@@ -199,7 +200,7 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 		"no answer":     {0, "", "", "going on without a zone"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setenv(t, map[string]string{envPodName: "pod-1", envNode: "node-1"})
+			setenv(t, map[string]string{envPodName: "pod-1", envPodUID: "1", envNode: "node-1"})
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if tc.code == 0 {
 					panic(http.ErrAbortHandler)
@@ -225,7 +226,7 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 }
 
 func TestAZoneThatIsNotToldInTimeIsNone(t *testing.T) {
-	setenv(t, map[string]string{envPodName: "pod-1", envNode: "node-1"})
+	setenv(t, map[string]string{envPodName: "pod-1", envPodUID: "1", envNode: "node-1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }))
 	defer s.Close()

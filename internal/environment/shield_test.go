@@ -21,7 +21,7 @@ func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
 		self := Self{Identity: "a", PodName: "a", PodUID: "u", Namespace: namespace}
 		e := &Environment{Config: &rest.Config{Host: "https://apiserver.test"}, Timing: timing.Timing{}.WithDefaults(), Self: self, Namespace: "locks"}
 		_, err := e.Shield("lock", shield.Config{})
-		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "the own pod is in namespace pods") {
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "this pod is in namespace pods") {
 			t.Errorf("a pod in namespace %q: %v", namespace, err)
 		}
 	}

@@ -135,7 +135,7 @@ func (s eventSink) Patch(old *corev1.Event, data []byte) (*corev1.Event, error) 
 }
 
 // eventLog gets what client-go logs of Events that it does not post. Events are best effort: that
-// is no error, it is told once for each reason, without the whole Event, and not after the end.
+// is not an error, it is told once for each reason, without the whole Event, and not after the end.
 type eventLog struct {
 	logr.LogSink
 	end  context.Context

@@ -6,8 +6,18 @@
 //
 //	[{"acquired":"2026-11-23T12:00:00Z","cause":"expired","holder":"op-a_1f","nobodyLedMs":15020,"token":4711,"zone":"za"}]
 //
-// What is not known is absent. A later version may add fields. Each acquisition adds a term; nothing
-// else changes a history. It is pure: no I/O, no clock.
+// What is not known is absent. A later version may add fields, which an acquisition keeps. Each
+// acquisition adds a term; nothing else changes a history: renewals, releases, handovers, notes (L8),
+// steps of a migration and client-go's electors leave it as it is. It is pure: no I/O, no clock.
+//
+// The next acquisition adds what the last could not know, its token (S8), which readers take from
+// zonelect.dev/token until then. A term that ended before its first renewal has none. If the replaced
+// record is not of the last term here, its holder is of another program or of an earlier version, and
+// the acquisition adds that term as well. If that holder has released the lock, only a candidate that
+// saw it lead can add it. Of several such terms in a row the last is noted. If an acquisition landed
+// but its answer was lost, the candidate acquires again, and only the last of these terms stays. A term
+// that is reclaimed is a term of its own, because it has its own token. The Lease of a heartbeat has a
+// history of its epochs.
 package history
 
 import (
@@ -77,7 +87,7 @@ func Format(all []Term) (text string) {
 }
 
 // With returns a history with another term, without the oldest that do not fit any more. The
-// other terms keep the fields that a later version gave them. What is no term is dropped.
+// other terms keep the fields that a later version gave them. What is not a term is dropped.
 func With(text string, n Term) string {
 	_, terms, _ := decode(text)
 	return encoded(n.appendTo(terms))
@@ -157,7 +167,7 @@ func (n Term) appendTo(terms []json.RawMessage) []json.RawMessage {
 	return append(terms, raw)
 }
 
-// parseTerm reverses appendTo. What is no term has no holder.
+// parseTerm reverses appendTo. What is not a term has no holder.
 func parseTerm(raw json.RawMessage) Term {
 	var w wireTerm
 	if json.Unmarshal(raw, &w) != nil {

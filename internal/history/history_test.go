@@ -133,7 +133,7 @@ func TestWhateverIsInAHistoryATermIsAdded(t *testing.T) {
 		"a token that is none":         {of(`{"holder":"a","token":-1}`, `{"holder":"a","token":1.5}`, `{"holder":"a","token":"7"}`, valid), 1},
 		"a token that is too large":    {of(`{"holder":"a","token":18446744073709551616}`, valid), 1},
 		"a time without a leader, < 0": {of(`{"holder":"a","nobodyLedMs":-5}`, valid), 1},
-		"a holder that is no text":     {of(`{"holder":7}`, valid), 1},
+		"a holder that is not a text":  {of(`{"holder":7}`, valid), 1},
 		"fields of a later version":    {of(`{"holder":"a","new":{"more":[1]}}`, valid), 2},
 		"too long":                     {of(strings.Repeat(valid+",", 100) + valid), 0},
 		"one term that is too long":    {of(`{"holder":"` + strings.Repeat("x", history.MaxBytes) + `"}`), 0},

@@ -25,7 +25,7 @@ const (
 )
 
 // New returns a server within these bounds. A handler that needs longer than AnswerWithin sets its
-// deadline anew, by http.ResponseController.
+// deadline itself, by http.ResponseController.
 //
 // If there are too many connections, the one closes that has done nothing for longest. So clients
 // that keep theirs do not keep others out.

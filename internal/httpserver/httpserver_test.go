@@ -12,39 +12,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/apitest"
 )
 
-// pipes is a listener in memory, which works in a bubble.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close ends Accept, once.
-func (p pipes) Close() error { close(p.closed); return nil }
-
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
-
-func (p pipes) dial() net.Conn {
-	here, there := net.Pipe()
-	p.conns <- there
-	return here
-}
-
 // inABubble serves answers of 1 MiB, after a body if there is one.
-func inABubble(t *testing.T, do func(t *testing.T, p pipes)) {
+func inABubble(t *testing.T, do func(t *testing.T, dial func() net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := pipes{make(chan net.Conn), make(chan struct{})}
+		p := apitest.NewPipes()
 		s := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // the client may be gone
 			_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
@@ -55,7 +31,13 @@ func inABubble(t *testing.T, do func(t *testing.T, p pipes)) {
 			_ = s.Serve(p) // it ends by Close
 		}()
 		defer func() { _ = s.Close(); <-over }() // a test that fails ends here, too
-		do(t, p)
+		do(t, func() net.Conn {
+			c, err := p.Dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		})
 	})
 }
 
@@ -95,8 +77,8 @@ func TestAClientThatDoesNothingLosesItsConnection(t *testing.T) {
 		"its headers are very large": {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 4*mostHeaders), time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, p pipes) {
-				c := p.dial()
+			inABubble(t, func(t *testing.T, dial func() net.Conn) {
+				c := dial()
 				go func() { _, _ = io.WriteString(c, tc.sends) }() // the server may have closed
 				if took := lasts(c); took > tc.most {
 					t.Errorf("its connection stays open for %v, want %v at most", took, tc.most)
@@ -108,8 +90,8 @@ func TestAClientThatDoesNothingLosesItsConnection(t *testing.T) {
 
 // TestAClientThatReadsNothingLosesItsConnection: its answers would wait in memory.
 func TestAClientThatReadsNothingLosesItsConnection(t *testing.T) {
-	inABubble(t, func(t *testing.T, p pipes) {
-		c := p.dial()
+	inABubble(t, func(t *testing.T, dial func() net.Conn) {
+		c := dial()
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -126,11 +108,11 @@ func TestAClientThatReadsNothingLosesItsConnection(t *testing.T) {
 
 // TestSoManyConnectionsAreOpen, and those who ask are served beside those who only hold one.
 func TestSoManyConnectionsAreOpen(t *testing.T) {
-	inABubble(t, func(t *testing.T, p pipes) {
-		busy, ended := p.dial(), 0
+	inABubble(t, func(t *testing.T, dial func() net.Conn) {
+		busy, ended := dial(), 0
 		ends := make(chan struct{}, 1000)
 		for range 4 * mostOpen {
-			c := p.dial()
+			c := dial()
 			go func() {
 				_ = lasts(c)
 				ends <- struct{}{}
@@ -145,6 +127,6 @@ func TestSoManyConnectionsAreOpen(t *testing.T) {
 			t.Errorf("%d connections have ended, want %d", ended, want)
 		}
 		ask(t, busy)
-		ask(t, p.dial())
+		ask(t, dial())
 	})
 }

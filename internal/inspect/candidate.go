@@ -6,6 +6,7 @@ package inspect
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,8 +35,11 @@ type Candidate struct {
 	// TakeoverDelay is how it finds its takeover delay, as presence.ByZones writes it; empty if it does
 	// not say.
 	TakeoverDelay string `json:"takeoverDelay,omitempty"`
+	// KnownFrom says whence it knows its pod, node, container and zone, in words.
+	KnownFrom string `json:"knownFrom,omitempty"`
 	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
-	// is not Running. NodeState is Ready, NotReady or Gone. Empty means not known.
+	// is not Running. A candidate without a pod is Gone if it has not renewed its presence.
+	// NodeState is Ready, NotReady or Gone. Empty means not known.
 	PodState  string `json:"podState,omitempty"`
 	NodeState string `json:"nodeState,omitempty"`
 
@@ -46,13 +50,18 @@ type Candidate struct {
 // Part is a candidate's part in a migration.
 type Part struct {
 	Presence string // the name of its presence object
-	UID      string // of its pod
-	// Exists says whether its pod exists. Ready is the pod's condition of that name.
+	UID      string // of its pod; empty if its presence is renewed instead
+	// Exists says whether its pod exists. Ready is the pod's condition of that name. A candidate
+	// without a pod exists as long as its presence does, and is ready as long as it renews that.
 	Exists, Ready bool
 	// Controller is the UID of the pod's controller, such as a ReplicaSet.
 	Controller types.UID
 	// ServiceAccount is the pod's; empty if the pod was not read.
 	ServiceAccount string
+	// Runs is its pod, as it was read; nil if it was not, or if it is gone.
+	Runs *corev1.Pod
+	// StopTimeout is how long its work may take to stop; zero if it does not say.
+	StopTimeout time.Duration
 	// Roster is the name under which it announced itself: the lock's, or that of its Group.
 	Roster string
 
@@ -80,9 +89,13 @@ func among(roster string, presences []presence.Object) []Candidate {
 func candidatesOf(presences []presence.Object) []Candidate {
 	var all []Candidate
 	for _, o := range presences {
+		state := ""
+		if o.Lapsed(time.Now()) {
+			state = Gone
+		}
 		all = append(all, Candidate{
 			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode,
-			Waiting: o.Waiting, Unhealthy: o.Unhealthy, TakeoverDelay: o.TakeoverDelay, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), created: o.Created},
+			Waiting: o.Waiting, Unhealthy: o.Unhealthy, TakeoverDelay: o.TakeoverDelay, KnownFrom: o.KnownFrom, PodState: state, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout(), created: o.Created},
 		})
 	}
 	return all
@@ -91,11 +104,15 @@ func candidatesOf(presences []presence.Object) []Candidate {
 // runsIn adds the state of its pod; nil means that there is no pod of that name. A pod with
 // another UID is a later one of the same name.
 func (c *Candidate) runsIn(pod *corev1.Pod) {
-	if pod == nil || string(pod.UID) != c.UID {
+	switch {
+	case c.InNoPod():
+		c.Exists, c.Ready = true, c.PodState != Gone // clocks may differ: only its presence's end proves that it is gone
+		return
+	case pod == nil || string(pod.UID) != c.UID:
 		c.PodState = Gone
 		return
 	}
-	c.PodState, c.Exists, c.Ready = podState(pod), true, isReady(pod)
+	c.PodState, c.Exists, c.Ready, c.Runs = podState(pod), true, isReady(pod), pod
 	c.ServiceAccount = cmp.Or(pod.Spec.ServiceAccountName, "default")
 	c.workload = WorkloadOf(pod)
 	if ref := metav1.GetControllerOf(pod); ref != nil {
@@ -133,6 +150,12 @@ func nodeState(node *corev1.Node) string {
 	}
 	return NotReady
 }
+
+// InNoPod reports whether the candidate announced itself, and no pod owns its presence.
+func (c Candidate) InNoPod() bool { return c.Part != nil && c.UID == "" }
+
+// Name is the name of its pod, or its identity if it has none.
+func (c Candidate) Name() string { return cmp.Or(c.Pod, c.Identity) }
 
 // Unfit returns a reason why the candidate should not lead; empty if none is known.
 // A presence alone proves little, because it outlives its node.

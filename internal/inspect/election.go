@@ -133,13 +133,19 @@ func (e *Election) announce(leases []coordinationv1.Lease) {
 const mostCandidates = 300
 
 // Bound leaves out candidates if there are too many, and notes how many. Those stay that
-// announced themselves first: whoever invents some comes after the candidates that were there.
+// announced themselves first: whoever invents some comes after the candidates that were there. Those
+// that are known to be gone come last.
 func (e *Election) Bound() {
 	left := len(e.Candidates) - mostCandidates
 	if left <= 0 {
 		return
 	}
-	byAge := slices.SortedStableFunc(slices.Values(e.Candidates), func(a, b Candidate) int { return cmp.Compare(a.created, b.created) })
+	byAge := slices.SortedStableFunc(slices.Values(e.Candidates), func(a, b Candidate) int {
+		if gone := a.PodState == Gone; gone != (b.PodState == Gone) {
+			return map[bool]int{true: 1, false: -1}[gone]
+		}
+		return cmp.Compare(a.created, b.created)
+	})
 	stay := map[*Part]bool{}
 	for _, c := range byAge[:mostCandidates] {
 		stay[c.Part] = true

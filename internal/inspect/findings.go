@@ -46,6 +46,10 @@ func (f *Findings) CheckPod(c Candidate) {
 	switch c.PodState {
 	case "", Ready:
 	case Gone:
+		if c.InNoPod() {
+			f.Note("the presence of %s is left over: it has not been renewed", c.Identity)
+			return
+		}
 		f.Note("the presence of pod %s is left over: that pod is gone, and the garbage collector has not removed it yet", c.Pod)
 	default:
 		f.Warn("the pod of %s is %s", c.Identity, c.PodState)

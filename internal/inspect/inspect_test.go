@@ -97,6 +97,31 @@ func TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone(t *testing.T) {
 	}
 }
 
+// TestACandidateInNoPodIsReadyAsLongAsItRenewsItsPresence, by the clock of the reader. It may exist as long
+// as its presence: no clock proves more.
+func TestACandidateInNoPodIsReadyAsLongAsItRenewsItsPresence(t *testing.T) {
+	r, _ := reader(t, "a")
+	for identity, age := range map[string]time.Duration{"late": 6 * time.Minute, "there": 4 * time.Minute, "early": -4 * time.Minute, "in the future": -time.Hour} {
+		said := presence.Object{Lock: key.Name, Identity: identity, Mode: "auto", Renewed: time.Now().Add(-age).Unix()}
+		if _, err := presence.Ensure(t.Context(), r.Coordination, key.Namespace, said, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := r.Candidates(t.Context(), inspect.Election{NamespacedName: key})
+	if err != nil || len(all) != 5 {
+		t.Fatalf("the candidates: %+v, %v", all, err)
+	}
+	if err := r.Pods(t.Context(), key.Namespace, all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		ready := c.Identity == "there" || c.Identity == "early"
+		if !c.Exists || c.Ready != ready || (c.PodState == inspect.Gone) != (!ready && c.Identity != "a") || c.InNoPod() != (c.Identity != "a") || c.Name() != c.Identity {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // TestWhatOnlyAMigrationNeedsOfACandidateIsNotPrinted with the status of a lock.
 func TestWhatOnlyAMigrationNeedsOfACandidateIsNotPrinted(t *testing.T) {
 	r, _ := reader(t, "a")

@@ -107,7 +107,7 @@ func (r Reader) Candidates(ctx context.Context, e Election) ([]Candidate, error)
 // CandidatesUnknown begins the note on an election whose candidates may not be read.
 const CandidatesUnknown = "the candidates are not known"
 
-// Election reads a lock with its candidates and its legacy lock. A missing lock is no error.
+// Election reads a lock with its candidates and its legacy lock. A missing lock is not an error.
 func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Election, error) {
 	e, err := r.Lock(ctx, lock)
 	if err != nil {

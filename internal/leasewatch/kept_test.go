@@ -48,6 +48,9 @@ func (v *View) bytes() (n int) {
 
 // TestAViewKeepsLittleOfWhatNobodyAskedFor, and knows that it is there.
 func TestAViewKeepsLittleOfWhatNobodyAskedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with the race detector, these megabytes take most of a minute")
+	}
 	for name, flood := range map[string]func(s *stage){
 		"a few that are long": func(s *stage) { s.flood(50, 1_450_000) },
 		"many that are short": func(s *stage) { s.flood(5000, 2000) },

@@ -93,7 +93,7 @@ type Standing struct {
 	Running bool
 	// Heard says that the node was seen to beat since it was first observed.
 	Heard bool
-	// Kin says that the pod is of the own revision. It counts as any other, because older pods of
+	// Kin says that the pod is of this pod's revision. It counts as any other, because older pods of
 	// that revision may run older code, but it is probably one that will have a presence soon.
 	Kin bool
 }
@@ -108,7 +108,7 @@ func New(c Config) (*Counter, error) {
 	}
 	errs := []error{rawapi.Check(c.Core, pod), rawapi.CheckClient(c.Coordination, apierror.Leases)}
 	if c.Self.UID == "" && !outside {
-		errs = append(errs, errors.New("the UID of the own pod is empty"))
+		errs = append(errs, errors.New("the UID of this pod is empty"))
 	}
 	if c.Lock == "" {
 		errs = append(errs, errors.New("the lock's name is empty"))

@@ -30,7 +30,7 @@ func TestNewLegacyPodsListsWhatIsWrong(t *testing.T) {
 		"no leases":          {func(c *Config) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
 		"no way to find":     {func(c *Config) { c.PodSelector, c.Apps = "", nil }, "REST client for apps/v1"},
 		"no pod":             {func(c *Config) { c.Self.Name = "" }, "name is empty"},
-		"a pod by name only": {func(c *Config) { c.Self.UID = "" }, "UID of the own pod"},
+		"a pod by name only": {func(c *Config) { c.Self.UID = "" }, "UID of this pod"},
 		"no lock":            {func(c *Config) { c.Lock = "" }, "lock's name"},
 		"no namespace":       {func(c *Config) { c.Namespace = "" }, "namespace is empty"},
 		"no selector":        {func(c *Config) { c.PodSelector = "a=b=c" }, "a=b=c"},
@@ -71,7 +71,7 @@ func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	}
 	w.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + w.present(podOf("self")).Name)
 	if got := text(w.take(c)); got != "[b old-1 old-2 pending] []" {
-		t.Errorf("without the own presence: %s", got)
+		t.Errorf("without this candidate's presence: %s", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 			t.Errorf("%s: %d pods stand", name, got)
 		}
 		if len(standing) == 1 && standing[0].Kin != strings.HasPrefix(name, "the same") {
-			t.Errorf("%s: of the own revision: %v", name, standing[0].Kin)
+			t.Errorf("%s: of this pod's revision: %v", name, standing[0].Kin)
 		}
 	}
 }
@@ -298,10 +298,10 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 		set  func(*world)
 		says string
 	}{
-		"the own pod is gone":     {func(w *world) { w.Delete(podsPath + "self") }, "own pod self/uid-self does not exist"},
-		"the own pod is another":  {func(w *world) { w.pod("self", "n0", uid("another")) }, "own pod self/uid-self does not exist"},
+		"this pod is gone":        {func(w *world) { w.Delete(podsPath + "self") }, "this pod self/uid-self does not exist"},
+		"this pod is another":     {func(w *world) { w.pod("self", "n0", uid("another")) }, "this pod self/uid-self does not exist"},
 		"no ReplicaSet":           {byRS, "replicaset ns/rs: get: the ReplicaSet does not exist"},
-		"a Deployment made anew":  {func(w *world) { byRS(w); ofD(w); deployment("another", selector)(w) }, "deployment ns/d is another"},
+		"a recreated Deployment":  {func(w *world) { byRS(w); ofD(w); deployment("another", selector)(w) }, "deployment ns/d is another"},
 		"the API may not be read": {func(w *world) { byRS(w); w.refuse = refusing(403, "get", "/replicasets/") }, `needs verb "get" on replicasets.apps in namespace "ns"`},
 	} {
 		w := newWorld(t)

@@ -27,7 +27,7 @@ func (c *Counter) findSelector(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if self == nil {
-		return "", fmt.Errorf("the own pod %s does not exist", c.config.Self)
+		return "", fmt.Errorf("this pod %s does not exist", c.config.Self)
 	}
 	found, err := c.selectorOf(ctx, self)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Counter) findSelector(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%w: its selector makes no sense: %w", ErrSelector, err)
 	case selector.Empty() || !selector.Matches(labels.Set(self.Labels)):
-		return "", fmt.Errorf("%w: the selector %q of the own pod's controller is not one for the operator's pods alone: set one", ErrSelector, selector)
+		return "", fmt.Errorf("%w: the selector %q of this pod's controller is not one for the operator's pods alone: set one", ErrSelector, selector)
 	}
 	c.selector = selector.String()
 	return c.selector, nil
@@ -49,7 +49,7 @@ func (c *Counter) findSelector(ctx context.Context) (string, error) {
 func (c *Counter) selectorOf(ctx context.Context, object metav1.Object) (*metav1.LabelSelector, error) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil {
-		return nil, fmt.Errorf("%w: the own pod has no controller: set a label selector that matches the operator's old pods and new ones", ErrSelector)
+		return nil, fmt.Errorf("%w: this pod has no controller: set a label selector that matches the operator's old pods and new ones", ErrSelector)
 	}
 	group, _, _ := strings.Cut(ref.APIVersion, "/")
 	if group != "apps" && group != "extensions" {
@@ -77,7 +77,7 @@ func (c *Counter) selectorOf(ctx context.Context, object metav1.Object) (*metav1
 }
 
 func notKnown(ref *metav1.OwnerReference) error {
-	return fmt.Errorf("%w: the own pod belongs to %s %s (%s), of which no selector is known: set one that matches the operator's old pods and new ones", ErrSelector, ref.Kind, ref.Name, ref.APIVersion)
+	return fmt.Errorf("%w: this pod belongs to %s %s (%s), whose selector is not known: set one that matches the operator's old pods and new ones", ErrSelector, ref.Kind, ref.Name, ref.APIVersion)
 }
 
 // controller reads the object that ref refers to. It never returns nil.
@@ -88,7 +88,7 @@ func controller[T any, P rawapi.Type[T]](ctx context.Context, c *Counter, resour
 		return P(new(T)), err
 	}
 	if object.GetUID() != ref.UID {
-		return P(new(T)), fmt.Errorf("%s is another than the one that the own pod belongs to", name)
+		return P(new(T)), fmt.Errorf("%s is another than the one that this pod belongs to", name)
 	}
 	return object, nil
 }

@@ -67,7 +67,7 @@ func New(provider metric.MeterProvider) (*Instruments, error) {
 	i.Leader, errs[0] = m.Int64Gauge("election.leader", metric.WithUnit("{leader}"),
 		metric.WithDescription("1 while this candidate leads, else 0."))
 	i.MasterStatus, errs[1] = m.Int64Gauge("leader_election_master_status",
-		metric.WithDescription("What election.leader is, under the name and with the one label that client-go's electors have."))
+		metric.WithDescription("The same as election.leader, under client-go's name and with client-go's label."))
 	i.TimeLeft, errs[2] = m.Float64ObservableGauge("election.term.time_left", metric.WithUnit("s"),
 		metric.WithDescription("How much longer the term of this candidate is trusted if no renewal extends it; 0 without a term."))
 	i.Candidates, errs[3] = m.Int64ObservableGauge("election.candidates", metric.WithUnit("{candidate}"),

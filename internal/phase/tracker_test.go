@@ -13,7 +13,7 @@ import (
 )
 
 // TestALeaseOfAnEarlierPhaseIsPartial, so that its holder writes the phase at once: somebody made the
-// Lease anew without it.
+// Lease again without it.
 func TestALeaseOfAnEarlierPhaseIsPartial(t *testing.T) {
 	p := NewTracker(record.Legacy{})
 	in := func(s record.Stage) locks.Snapshot {

@@ -12,7 +12,7 @@ import (
 	"github.com/zonelect/zonelect/internal/plan"
 )
 
-// TestHowManyEtcdElectionsAreSurvivedInSeconds prints the table of docs/timing.md: at how many
+// TestHowManyEtcdElectionsAreSurvivedInSeconds prints the table of test/suites/seconds/README.md: at how many
 // of 25 moments between two renewals an election may begin, and the term survives.
 func TestHowManyEtcdElectionsAreSurvivedInSeconds(t *testing.T) {
 	if testing.Short() {

@@ -19,7 +19,7 @@ import (
 // leaseOf is a presence as the server keeps it, made at a second.
 func leaseOf(o Object, created int64) apitest.Object {
 	lease := o.written(&coordinationv1.Lease{})
-	lease.Name, lease.Namespace, lease.UID = nameOf(o.Lock, o.Pod), "ns", types.UID("of "+o.Pod.Name)
+	lease.Name, lease.Namespace, lease.UID = o.name(), "ns", types.UID("of "+o.Pod.Name)
 	made := apitest.Clone(lease)
 	made["metadata"].(apitest.Object)["creationTimestamp"] = fmt.Sprintf("2026-01-01T00:%02d:%02dZ", created/60, created%60)
 	return made
@@ -30,7 +30,7 @@ func leaseOf(o Object, created int64) apitest.Object {
 func TestACopiedIdentityChangesNothingForItsOwner(t *testing.T) {
 	owner := objectOf("op-b")
 	owner.Zone, owner.Unhealthy = "zb", ""
-	want := Peers([]Object{owner}, "")
+	want := Peers([]Object{owner}, "", 1)
 	for name, pod := range map[string]Pod{
 		"a pod that sorts before":          {Name: "aaa", UID: "x"},
 		"a pod that sorts after":           {Name: "zzz", UID: "x"},
@@ -46,23 +46,39 @@ func TestACopiedIdentityChangesNothingForItsOwner(t *testing.T) {
 				copied.Lock, copied.Pod, copied.Identity = owner.Lock, pod, owner.Identity
 				if custom { // an identity that names no pod
 					owner.Identity, copied.Identity = "me", "me"
-					want = Peers([]Object{owner}, "")
+					want = Peers([]Object{owner}, "", 1)
 				}
-				copied.Name, owner.Name = nameOf(copied.Lock, copied.Pod), nameOf(owner.Lock, owner.Pod)
+				copied.Name, owner.Name = copied.name(), owner.name()
 				owner.Created, copied.Created = 100, 101
 				for _, all := range [][]Object{{owner, copied}, {copied, owner}} {
-					if got := Peers(all, ""); len(got) != 1 || got[0] != want[0] {
+					if got := Peers(all, "", 2); len(got) != 1 || got[0] != want[0] {
 						t.Errorf("%s that says %+v: %+v, want %+v", name, says, got, want)
 					}
 				}
 				copied.Created = 1 // made in advance: only the owner itself knows
 				for _, all := range [][]Object{{owner, copied}, {copied, owner}} {
-					if got := Peers(all, owner.Name); len(got) != 1 || got[0] != want[0] {
+					if got := Peers(all, owner.Name, 2); len(got) != 1 || got[0] != want[0] {
 						t.Errorf("to its owner %s that says %+v: %+v, want %+v", name, says, got, want)
 					}
-					if got := Peers(all, ""); len(got) != 1 || got[0].Unhealthy != "" {
+					if got := Peers(all, "", 2); len(got) != 1 || got[0].Unhealthy != "" {
 						t.Errorf("%s that says %+v in advance: %+v", name, says, got)
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestACopyWithoutAPodComesAfterItsOwner: its name is made of the identity, which proves nothing.
+func TestACopyWithoutAPodComesAfterItsOwner(t *testing.T) {
+	for _, identity := range []string{"me", "_me", "a_1"} {
+		owner, copied := objectOf("a"), podless(identity)
+		owner.Identity, copied.Zone = identity, "elsewhere"
+		owner.Name, copied.Name, owner.Created = owner.name(), copied.name(), 100
+		for _, copied.Created = range []int64{99, 101} {
+			for _, all := range [][]Object{{owner, copied}, {copied, owner}} {
+				if got := Peers(all, "", 2); len(got) != 1 || got[0].Zone != owner.Zone || got[0].Pod.Name != "a" {
+					t.Errorf("%s is %+v", identity, got)
 				}
 			}
 		}
@@ -76,11 +92,11 @@ func TestACandidateIsUnhealthyIfItSaysSo(t *testing.T) {
 	ill.Unhealthy, ill.Name = "ill", "lock.a.1"
 	well.Unhealthy, well.Name = "", "lock.a.2"
 	for want, all := range map[string][]Object{"ill": {ill, ill}, "": {ill, well}} {
-		if got := Peers(all, ""); got[0].Unhealthy != want {
+		if got := Peers(all, "", 2); got[0].Unhealthy != want {
 			t.Errorf("%+v", got)
 		}
 	}
-	if got := Peers([]Object{well, ill}, ill.Name); got[0].Unhealthy != "ill" {
+	if got := Peers([]Object{well, ill}, ill.Name, 2); got[0].Unhealthy != "ill" {
 		t.Errorf("to itself: %+v", got)
 	}
 }
@@ -91,7 +107,7 @@ func TestARosterKeepsThoseThatWereThereFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, _ := newServer(t)
 		put := func(o Object, created int64) {
-			server.Put(all+"/"+nameOf(o.Lock, o.Pod), leaseOf(o, created))
+			server.Put(all+"/"+o.name(), leaseOf(o, created))
 		}
 		for _, name := range []string{"op-x", "op-y", "zz"} {
 			put(objectOf(name), 1)
@@ -101,12 +117,12 @@ func TestARosterKeepsThoseThatWereThereFirst(t *testing.T) {
 		}
 		own := objectOf("young")
 		put(own, 3)
-		r := NewRoster(client, "ns", "lock", own.Pod)
+		r := NewRoster(client, "ns", "lock", own.name())
 		if err := r.list(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"op-x", "op-y", "zz", "young"} {
-			if _, known := r.all[nameOf("lock", objectOf(name).Pod)]; !known {
+			if _, known := r.all[objectOf(name).name()]; !known {
 				t.Errorf("%s is not known", name)
 			}
 		}
@@ -120,10 +136,10 @@ func TestARosterKeepsThoseThatWereThereFirst(t *testing.T) {
 func TestAPresenceOfAMegabyteIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, _ := newServer(t)
-		latest, end := follow(t, NewRoster(client, "ns", "lock", Pod{}), 0)
+		latest, end := follow(t, NewRoster(client, "ns", "lock", ""), 0)
 		long := objectOf("long")
 		long.Identity = strings.Repeat("x", 1_450_000)
-		server.Put(all+"/"+nameOf("lock", long.Pod), leaseOf(long, 1))
+		server.Put(all+"/"+long.name(), leaseOf(long, 1))
 		ensured(t, client, objectOf("a"))
 		if got := latest(); len(got) != 1 || got[0] != "a_1" {
 			t.Errorf("it tells of %.100q", got)
@@ -131,7 +147,7 @@ func TestAPresenceOfAMegabyteIsNoNews(t *testing.T) {
 		if err := end(); err != nil && t.Context().Err() == nil && !strings.Contains(err.Error(), "cancel") {
 			t.Error(err)
 		}
-		latest, end = follow(t, NewRoster(client, "ns", "lock", Pod{}), 0)
+		latest, end = follow(t, NewRoster(client, "ns", "lock", ""), 0)
 		if got := latest(); len(got) != 1 {
 			t.Errorf("a list tells of %.100q", got)
 		}
@@ -144,12 +160,12 @@ func TestAPresenceOfAMegabyteIsNoNews(t *testing.T) {
 func TestNobodyWaitsForACrowdThatCameLater(t *testing.T) {
 	named := func(name string, created int64) Object {
 		o := objectOf(name)
-		o.Name, o.Created = nameOf(o.Lock, o.Pod), created
+		o.Name, o.Created = o.name(), created
 		return o
 	}
 	own, other, late := named("own", 7), named("other", 7), named("late", 9)
 	trusts := func(all []Object) (identities []string) {
-		for _, p := range Peers(all, own.Name) {
+		for _, p := range Peers(all, own.Name, len(all)) {
 			if !p.Doubtful {
 				identities = append(identities, p.Identity)
 			}
@@ -173,7 +189,7 @@ func TestNobodyWaitsForACrowdThatCameLater(t *testing.T) {
 	if got := trusts(crowd(6)); len(got) != 0 {
 		t.Errorf("of a crowd that came before it trusts %q", got)
 	}
-	if n := len(Peers(crowd(8), own.Name)); n != most+3 {
+	if n := len(Peers(crowd(8), own.Name, most+3)); n != most+3 {
 		t.Errorf("it knows %d", n)
 	}
 }

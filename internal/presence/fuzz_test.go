@@ -6,6 +6,7 @@ package presence
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -13,17 +14,25 @@ import (
 )
 
 // FuzzAmong reads any JSON that decodes as a Lease. A presence belongs to exactly one pod and
-// has the name of that pod's presence. Its texts are bounded, and it reads the same after it
-// was written.
+// has the name of that pod's presence, or to nobody and was renewed. Its texts are bounded, and it
+// reads the same after it was written.
 func FuzzAmong(f *testing.F) {
 	pod := Pod{Name: "op-1", UID: "u1"}
 	whole := Object{Lock: "op", Pod: pod, Identity: "op-1_u1", Zone: "za", Node: "n1", Version: "v1", Mode: "auto", Waiting: "for b", Unhealthy: "ill"}
 	lease := whole.written(&coordinationv1.Lease{})
-	lease.Name, lease.ResourceVersion = nameOf("op", pod), "7"
+	lease.Name, lease.ResourceVersion = Object{Lock: "op", Pod: pod}.name(), "7"
 	good, err := json.Marshal(lease)
 	if err != nil {
 		f.Fatal(err)
 	}
+	alone := Object{Lock: "op", Identity: "laptop_1", Mode: Alone, Renewed: 1e9, Lasts: 600}
+	lease = alone.written(&coordinationv1.Lease{})
+	lease.Name = alone.name()
+	renewed, err := json.Marshal(lease)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(renewed, "op")
 	f.Add(good, "op")
 	f.Add(good, "other")
 	f.Add([]byte(`{"metadata":{"labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"kind":"Pod","apiVersion":"v1"}]}}`), "op")
@@ -35,18 +44,23 @@ func FuzzAmong(f *testing.F) {
 		}
 		for _, o := range Among([]coordinationv1.Lease{lease}, lock) {
 			owners := lease.OwnerReferences
-			if len(owners) != 1 || owners[0].Kind != "Pod" || owners[0].UID != o.Pod.UID || o.Pod.UID == "" || lease.Name != nameOf(lock, o.Pod) {
-				t.Fatalf("%+v is no presence of %+v", lease.ObjectMeta, o.Pod)
+			owned := len(owners) == 1 && owners[0].Kind == "Pod" && owners[0].UID == o.Pod.UID && o.Pod.UID != ""
+			renewed := len(owners) == 0 && o.Pod == (Pod{}) && o.Renewed != 0 && o.Identity != ""
+			if !owned && !renewed || lease.Name != o.name() {
+				t.Fatalf("%+v is not a presence of %+v", lease.ObjectMeta, o.Pod)
 			}
 			for _, text := range o.annotations() {
 				if len(*text) > record.MaxText || len(o.Identity) > record.MaxText {
 					t.Fatalf("%d bytes were read", max(len(*text), len(o.Identity)))
 				}
 			}
+			if renewed {
+				o.Lasts = int32(o.lasts() / time.Second) // as it is written
+			}
 			if again := read(o.written(&lease), lock); again != o {
 				t.Fatalf("read %+v\nthen %+v", o, again)
 			}
-			if len(Peers([]Object{o, o}, "")) > 1 {
+			if len(Peers([]Object{o, o}, "", 2)) > 1 {
 				t.Fatalf("%+v is two peers", o)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -31,9 +32,9 @@ type KeeperConfig struct {
 	Lock      string         // the name of the lock's Lease
 	Labels    map[string]string
 	Candidate locks.Candidate
-	Pod       Pod // this candidate's, in that namespace; without its name and UID there is no presence
+	Pod       Pod // this candidate's, in that namespace; without its name and UID the presence must be renewed
 	// Version, Mode and TakeoverDelay are what the presence says, see [Object].
-	Version, Mode, TakeoverDelay string
+	Version, Mode, TakeoverDelay, KnownFrom string
 	// Shielded says that the shield of a leader-for-life lock depends on the presence.
 	Shielded bool
 	// Failed, if not nil, is signaled when the presence cannot be kept. [Keeper.Problem] says why.
@@ -47,16 +48,19 @@ type KeeperConfig struct {
 //
 // The presence is one more Lease, which shows the candidate to people and to the other
 // candidates. The candidate's pod owns it, so that it is deleted with the pod. The keeper writes
-// it at the start and on each change.
+// it at the start and on each change, and about once a minute if there is no such pod.
 type Keeper struct {
 	Present chan Object   // gets the presence when it has been ensured; holds the last one only
 	Listed  chan struct{} // signaled when all presences have been listed for the first time
 
 	config       KeeperConfig
+	undeletable  sync.Once     // the log says that presences may not be deleted
+	podOptional  bool          // Keep returns if it is not known whether the pod exists
 	toldOthers   bool          // the log says that another workload campaigns; for followPeers alone
 	again        chan struct{} // the presence needs attention
 	reworded     chan struct{} // the same, but it can wait
 	peersChanged chan struct{} // the peers have changed
+	aging        chan struct{} // there are presences that must be renewed to count
 	remakes      sleep.Again   // of the presence, when it was deleted
 
 	limit *patience.Limit // of the requests for it
@@ -66,11 +70,15 @@ type Keeper struct {
 	health     advertisedHealth
 	well       *time.Timer // until the presence may say that the candidate is healthy again
 	err        error
+	zone       string
+	podless    bool   // no pod owns the presence
 	own        Object // as last ensured
 	missing    bool   // it was seen to be gone
 	peers      []locks.Peer
 	peersKnown bool     // peers may be reported
-	all        []Object // the presences of all candidates
+	listed     []Object // all presences
+	lapses     lapses
+	all        []Object // the presences of all candidates: those that count
 }
 
 // NewKeeper returns the keeper of the presence that c describes. It does no I/O.
@@ -82,6 +90,7 @@ func NewKeeper(c KeeperConfig) *Keeper {
 	return &Keeper{
 		Present: make(chan Object, 1), Listed: make(chan struct{}, 1), config: c,
 		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
+		aging: make(chan struct{}, 1), zone: c.Candidate.Zone, podless: c.Pod.Name == "" || c.Pod.UID == "",
 		remakes: sleep.Again{First: c.Timing.RenewInterval / 10, Most: most},
 		limit:   patience.NewLimit(c.Timing.AttemptTimeout, c.Timing.RenewDeadline),
 		health:  advertisedHealth{first: c.Timing.LeaseDuration, most: 5 * steady},
@@ -145,6 +154,14 @@ func (k *Keeper) SetWaiting(waiting string) {
 	signal(k.again)
 }
 
+// SetZone has the presence object say in which zone this candidate is. It does no I/O.
+func (k *Keeper) SetZone(zone string) {
+	k.mu.Lock()
+	k.zone = zone
+	k.mu.Unlock()
+	signal(k.again)
+}
+
 // Problem says why there is no presence yet; nil if there is one.
 func (k *Keeper) Problem() error {
 	k.mu.Lock()
@@ -152,31 +169,26 @@ func (k *Keeper) Problem() error {
 	return k.err
 }
 
-// hasPod reports whether there is a pod that a presence can belong to.
-func (k *Keeper) hasPod() bool { return k.config.Pod.Name != "" && k.config.Pod.UID != "" }
-
 // Keep keeps the presence, and the peers up to date, until ctx ends, or until this candidate's
 // pod is gone: then it returns ErrPodGone.
 func (k *Keeper) Keep(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(live.Aside(ctx))
 	var following sync.WaitGroup
+	defer k.leave(ctx)
 	defer following.Wait()
 	defer cancel()
-	if !k.hasPod() {
-		k.config.Pod = Pod{}
-		k.config.Logger.Info("the own pod is not known by name and UID, or is in another namespace than the Lease, so that neither people nor the other candidates know of this one: set POD_NAME and POD_UID by the downward API")
-	}
+	k.mu.Lock()
+	k.listed, k.lapses, k.peersKnown = nil, lapses{}, false // what an earlier call knew is old
+	k.mu.Unlock()
 	delays := k.delays()
 	for first := true; ; first = false {
-		later := time.Duration(-1)
-		if k.hasPod() {
-			var err error
-			if later, err = k.ensure(ctx, delays); err != nil {
-				return err
-			}
+		later, err := k.ensure(ctx, delays)
+		if err != nil {
+			return err
 		}
 		if first { // so that the first list finds this candidate's presence
 			following.Go(func() { k.followPeers(ctx) })
+			following.Go(func() { k.tidy(ctx) })
 		}
 		if !k.waitForWork(ctx, later) {
 			return nil
@@ -184,11 +196,20 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	}
 }
 
-// Run is Keep for a candidate whose election does not depend on the presence: that its pod is gone
-// is only logged.
+// Run is Keep for a candidate whose election does not depend on the presence. If the API server does
+// not know its pod, or not any more, or this process may not see that, no pod owns the presence from
+// then on.
 func (k *Keeper) Run(ctx context.Context) {
-	if err := k.Keep(ctx); err != nil {
-		k.config.Logger.Info("the own presence object is not kept any more", "cause", err.Error())
+	k.podOptional = true
+	for {
+		err := k.Keep(ctx)
+		if err == nil {
+			return
+		}
+		k.config.Logger.Info("this candidate's presence is kept without a pod that owns it", "cause", err.Error())
+		k.mu.Lock()
+		k.podless = true
+		k.mu.Unlock()
 	}
 }
 
@@ -213,7 +234,7 @@ func (b beside) Attend(ctx context.Context, permit func(locks.Permission)) error
 // waitForWork waits until the presence needs attention, but no longer than most unless
 // most is negative. It returns false if ctx has ended.
 func (k *Keeper) waitForWork(ctx context.Context, most time.Duration) bool {
-	var late <-chan time.Time
+	var late, reworded <-chan time.Time
 	if most >= 0 {
 		ready, stop := sleep.After(most)
 		defer stop()
@@ -225,9 +246,11 @@ func (k *Keeper) waitForWork(ctx context.Context, most time.Duration) bool {
 			return true
 		case <-late:
 			return true
+		case <-reworded:
+			return true
 		case <-k.reworded:
-			if late == nil {
-				late = time.After(steady)
+			if reworded == nil {
+				reworded = time.After(steady)
 			}
 		case <-ctx.Done():
 			return false
@@ -244,14 +267,14 @@ func (k *Keeper) delays() *backoff.ExponentialBackOff {
 // steady is how long nothing must have gone wrong for a trouble to be over.
 const steady = time.Minute
 
-// mayRemake waits until the presence may be made anew. That is at once, but after pauses that
+// mayRemake waits until the presence may be recreated. That is at once, but after pauses that
 // grow if it is deleted again and again. It returns false if ctx has ended.
 func (k *Keeper) mayRemake(ctx context.Context) bool {
 	if sleep.For(ctx, time.Until(k.remakes.Due())) != nil {
 		return false
 	}
 	k.remakes.Made(time.Now())
-	k.config.Logger.Info("the own presence object was deleted: making it anew")
+	k.config.Logger.Info("this candidate's presence was deleted: recreating it")
 	return true
 }
 
@@ -269,10 +292,10 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	o, err := Ensure(limited, k.config.Client, k.config.Namespace, wanted, k.config.Labels, k.confirmPod)
 	done()
 	switch {
-	case errors.Is(err, ErrPodGone):
+	case errors.Is(err, ErrPodGone), k.podOptional && errors.Is(err, errUnconfirmed):
 		return 0, err
 	case err != nil && ctx.Err() != nil:
-		return 0, nil // it is no problem that it ends
+		return 0, nil // it is not a problem that it ends
 	}
 	if k.setProblem(err); err != nil {
 		return k.retryAfter(err, delays), nil
@@ -286,17 +309,28 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	default:
 	}
 	k.Present <- o // only this goroutine sends
+	if wanted.Renewed != 0 {
+		return renewAfter(wanted.lasts() / periods), nil
+	}
 	return -1, nil
 }
 
 // presence is the content that the presence object must have. The caller holds mu.
 func (k *Keeper) presence() Object {
 	w := k.config
-	return Object{
+	o := Object{
 		Lock: w.Lock, Pod: w.Pod,
-		Identity: w.Candidate.Identity, Zone: w.Candidate.Zone, Node: w.Candidate.Node,
+		Identity: w.Candidate.Identity, Zone: k.zone, Node: w.Candidate.Node,
 		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: k.health.text(time.Now()), TakeoverDelay: w.TakeoverDelay,
+		KnownFrom: w.KnownFrom, Stop: w.Timing.StopTimeout.String(),
 	}
+	if w.Candidate.Zone == "" && k.zone != "" {
+		o.KnownFrom += ", zone from node"
+	}
+	if k.podless {
+		o.Pod, o.Renewed, o.Lasts = Pod{}, time.Now().Unix(), int32(periods*k.lapses.period(time.Now())/time.Second)
+	}
+	return o
 }
 
 // notPermitted is how long after a refusal the next try comes if nothing depends on it.
@@ -318,7 +352,7 @@ func (k *Keeper) setProblem(err error) {
 	k.err = err
 	k.mu.Unlock()
 	if err != nil && (before == nil || err.Error() != before.Error()) {
-		k.config.Logger.Error(err, "cannot keep the own presence object: people and the other candidates do not know of this one")
+		k.config.Logger.Error(err, "cannot keep this candidate's presence: people and the other candidates do not know of this one")
 		signal(k.config.Failed)
 	}
 }
@@ -331,7 +365,9 @@ func (k *Keeper) confirmPod(ctx context.Context) error {
 // followPeers keeps the peers up to date.
 func (k *Keeper) followPeers(ctx context.Context) {
 	begin := func() *Roster {
-		return NewRoster(k.config.Client, k.config.Namespace, k.config.Lock, k.config.Pod)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return NewRoster(k.config.Client, k.config.Namespace, k.config.Lock, k.presence().name())
 	}
 	roster, delays := begin(), k.delays()
 	for refused := false; ctx.Err() == nil; {
@@ -343,6 +379,11 @@ func (k *Keeper) followPeers(ctx context.Context) {
 		if time.Since(began) > steady {
 			refused = false
 			delays.Reset()
+		}
+		if err != nil {
+			k.mu.Lock()
+			k.lapses.grace(time.Now(), steady)
+			k.mu.Unlock()
 		}
 		if err == nil && time.Since(began) > steady || ctx.Err() != nil {
 			continue
@@ -374,11 +415,22 @@ func (k *Keeper) setPresences(all []Object, asOf uint64) {
 			signal(k.again)
 		}
 	}
-	k.all = all
+	now := time.Now()
+	k.listed = all
+	k.lapses.note(all, k.own.Name, now)
+	if len(k.lapses.seen) > 0 {
+		signal(k.aging)
+	}
 	if !k.peersKnown {
 		signal(k.Listed)
 	}
-	if peers := Peers(all, k.own.Name); !k.peersKnown || !slices.Equal(peers, k.peers) {
+	k.count(now)
+}
+
+// count has Peers report the candidates that count now, if they have changed. The caller holds mu.
+func (k *Keeper) count(now time.Time) {
+	k.all = k.lapses.counting(k.listed, now)
+	if peers := Peers(k.all, k.own.Name, len(k.listed)); !k.peersKnown || !slices.Equal(peers, k.peers) {
 		k.peers, k.peersKnown = peers, true
 		signal(k.peersChanged)
 	}

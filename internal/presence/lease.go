@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,8 @@ const (
 	annotationWaiting = "zonelect.dev/waiting-for"
 	annotationHealth  = "zonelect.dev/health"
 	annotationStart   = "zonelect.dev/takeover-delay"
+	annotationFound   = "zonelect.dev/known-from"
+	annotationStop    = "zonelect.dev/stop-timeout"
 )
 
 // annotations ties the texts of o to their keys.
@@ -40,6 +43,8 @@ func (o *Object) annotations() map[string]*string {
 		annotationWaiting:     &o.Waiting,
 		annotationHealth:      &o.Unhealthy,
 		annotationStart:       &o.TakeoverDelay,
+		annotationFound:       &o.KnownFrom,
+		annotationStop:        &o.Stop,
 	}
 }
 
@@ -54,7 +59,10 @@ func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
 		}
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, strings.ToValidUTF8((*text)[:min(len(*text), record.MaxText)], ""))
 	}
-	if len(lease.OwnerReferences) == 0 {
+	if o.Pod == (Pod{}) {
+		renewed, lasts := metav1.NewMicroTime(time.Unix(o.Renewed, 0)), int32(o.lasts()/time.Second)
+		lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &renewed, &lasts
+	} else if len(lease.OwnerReferences) == 0 {
 		lease.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: o.Pod.Name, UID: o.Pod.UID,
 		}}
@@ -68,6 +76,12 @@ func read(lease *coordinationv1.Lease, lock string) Object {
 	o := Object{Lock: lock, Pod: podOf(lease), Name: lease.Name, UID: lease.UID, Number: record.Number(lease.ResourceVersion)}
 	if at := lease.CreationTimestamp; !at.IsZero() {
 		o.Created = at.Unix()
+	}
+	if at := lease.Spec.RenewTime; at != nil && o.Pod == (Pod{}) {
+		o.Renewed = at.Unix()
+		if d := lease.Spec.LeaseDurationSeconds; d != nil {
+			o.Lasts = *d
+		}
 	}
 	if holder := lease.Spec.HolderIdentity; holder != nil && len(*holder) <= record.MaxText {
 		o.Identity = *holder
@@ -92,10 +106,14 @@ func podOf(lease *coordinationv1.Lease) Pod {
 	return Pod{Name: ref.Name, UID: ref.UID}
 }
 
-// nameOf returns the name of a pod's presence. No pod has that name: it holds a hash of a UID
-// that was given after the pod had its name. That matters because leader-for-life takes an
-// owner with its own pod's name for itself, whatever its kind.
-func nameOf(lock string, pod Pod) string {
+// name returns the name of a presence. No pod has that name: it holds a hash of a UID that was given
+// after the pod had its name, or of an identity. That matters because leader-for-life takes an owner
+// with its own pod's name for itself, whatever its kind.
+func (o Object) name() string {
+	lock, pod := o.Lock, o.Pod
+	if pod == (Pod{}) {
+		return shortened(lock, validation.DNS1123SubdomainMaxLength, ".", hash(lock+"//"+o.Identity))
+	}
 	return shortened(lock+"."+pod.Name, validation.DNS1123SubdomainMaxLength, ".", hash(lock+"/"+string(pod.UID)))
 }
 

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -44,7 +43,10 @@ func (p Pod) Deployment() string {
 }
 
 // ErrPodGone says that the API server knows no pod by that name and UID.
-var ErrPodGone = errors.New("the own pod is gone")
+var ErrPodGone = errors.New("this pod is gone")
+
+// errUnconfirmed says that this process may not see whether its pod exists.
+var errUnconfirmed = errors.New("whether this pod exists is not known")
 
 // Confirm reads a pod of this process, and returns nil if the API server knows it by that UID. Only
 // then may the pod own an object: the garbage collector deletes whatever has an owner that it
@@ -61,8 +63,10 @@ func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string)
 		return fmt.Errorf("%w: pod %s (%s)", ErrPodGone, p.Name, p.UID)
 	case errors.Is(err, locks.ErrForbidden) && p.isSender(ctx, core, namespace):
 		return nil
+	case errors.Is(err, locks.ErrForbidden):
+		return fmt.Errorf("%w: %w", errUnconfirmed, err)
 	case err != nil:
-		return fmt.Errorf("look whether the own pod exists: %w", err)
+		return fmt.Errorf("look whether this pod exists: %w", err)
 	case pod.UID != p.UID:
 		return fmt.Errorf("%w: pod %s has the UID %s, and this process was given %s: set POD_UID by the downward API (fieldRef metadata.uid); a static pod has another UID there than in the API", ErrPodGone, p.Name, pod.UID, p.UID)
 	}
@@ -71,17 +75,44 @@ func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string)
 
 // isSender reports whether the API server takes the sender of a request for this pod.
 func (p Pod) isSender(ctx context.Context, core rest.Interface, namespace string) bool {
+	s, err := WhoSends(ctx, core)
+	return err == nil && s.Namespace == namespace && s.Pod == p
+}
+
+// Sender is a pod by which the API server knows the sender of a request. The zero Sender is not a pod.
+type Sender struct {
+	Namespace string
+	Pod       Pod
+	Node      string // since Kubernetes 1.30
+}
+
+// WhoSends returns the pod that the API server takes the sender of a request for: since Kubernetes
+// 1.28 it says so to all, by the token. It is none if the sender's token is bound to no pod.
+// core must be a client for the core group, v1.
+func WhoSends(ctx context.Context, core rest.Interface) (Sender, error) {
 	const ask = `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
 	raw, err := core.Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").
 		SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON).
 		MaxRetries(0).Throttle(nil).Body([]byte(ask)).Do(ctx).Raw()
+	if err != nil {
+		return Sender{}, fmt.Errorf("asking the API server who this is: %w", err)
+	}
 	var answer authenticationv1.SelfSubjectReview
-	if err != nil || json.Unmarshal(raw, &answer) != nil {
-		return false
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return Sender{}, fmt.Errorf("reading whom the API server takes this for: %w", err)
 	}
 	user := answer.Status.UserInfo
-	of := func(what, is string) bool {
-		return slices.Equal(user.Extra["authentication.kubernetes.io/"+what], authenticationv1.ExtraValue{is})
+	says := func(what string) string {
+		if values := user.Extra["authentication.kubernetes.io/"+what]; len(values) == 1 {
+			return values[0]
+		}
+		return ""
 	}
-	return strings.HasPrefix(user.Username, "system:serviceaccount:"+namespace+":") && of("pod-name", p.Name) && of("pod-uid", string(p.UID))
+	account, isAccount := strings.CutPrefix(user.Username, "system:serviceaccount:")
+	namespace, _, _ := strings.Cut(account, ":")
+	pod := Pod{Name: says("pod-name"), UID: types.UID(says("pod-uid"))}
+	if !isAccount || pod.Name == "" || pod.UID == "" {
+		return Sender{}, nil
+	}
+	return Sender{Namespace: namespace, Pod: pod, Node: says("node-name")}, nil
 }

@@ -5,15 +5,41 @@
 // candidate. The candidate's pod owns it, so that it is deleted with the pod. It is written
 // at the start and on change, and never renewed.
 //
+// A candidate that is in no pod which the API server knows, or in another namespace, has a presence
+// that no pod owns. That is renewed once a minute at most, and removed in good order.
+// Otherwise the other candidates ignore it, and remove it, when it has missed five renewals. They
+// measure that with their own clocks, from the last change that they saw. After a gap in their watch,
+// each presence that counted counts for a minute at least. Whoever comes first removes one that no
+// longer counts, half a minute to a minute later, unless it cannot write its own. The deletion names the
+// version, so that it fails if the presence was renewed meanwhile. After a failure the next try comes
+// later each time, up to an hour. Each renewal is news for all candidates. So if 21 to 300 are without a
+// pod, all together renew no oftener than 20 would, and of more each renews every 15 minutes. Tools,
+// which see a presence once, compare its renewTime with their own clock. So does a roster that is full:
+// a presence that lapsed more than an hour ago gives its place to another.
+//
+// A candidate follows all presences of a lock by one list and one watch by label, which resumes where
+// it ended. It recreates its own presence if somebody deletes that, less and less often if it is deleted
+// again and again. When one of the 300 others that it keeps goes, it lists again, after half a minute to
+// one and a half minutes, and up to ten times less often while presences keep disappearing.
+//
+// Some of 300 may be made up. The zone of an identity is that on the presence whose pod it names or, if
+// there are several, on the oldest. A candidate believes its own presence about itself. Presences that
+// are younger than its own are named as successors only if there is no other.
+//
+// The first problem is written at once, and the first recovery too. After a relapse within a minute, the
+// presence says that all is well only when that has been so for a LeaseDuration, then for twice as long,
+// up to five minutes. So a flap every 2 s for five minutes causes 4 writes.
+//
 // It needs the verbs get, create and update on leases and, unless the server tells by the token
-// which pod this is, get on pods in the lock's namespace. A reader of all presences needs list, or
-// list and watch.
+// which pod this is, get on pods in the lock's namespace. Presences without a pod are removed
+// only with the verb delete. A reader of all presences needs list, or list and watch.
 package presence
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,9 +55,9 @@ import (
 // Object is one candidate's presence. Texts that are not known are empty.
 type Object struct {
 	Lock string // the name of the lock's Lease
-	Pod  Pod    // required
+	Pod  Pod    // that owns it; none if the presence must be renewed
 
-	Identity string
+	Identity string // required without a Pod
 	Zone     string
 	Node     string
 	Version  string // of the program
@@ -41,6 +67,15 @@ type Object struct {
 	Unhealthy string
 	// TakeoverDelay is how it finds its takeover delay, as ByZones writes it; empty if unknown.
 	TakeoverDelay string
+	// KnownFrom says whence the candidate knows where it is, in words.
+	KnownFrom string
+	// Stop is its timing's StopTimeout, as time.Duration writes it.
+	Stop string
+	// Renewed is when it was renewed, by the candidate's wall clock, in seconds since 1970. It is zero
+	// for a presence that a pod owns.
+	Renewed int64
+	// Lasts is for how many seconds after that it counts, see lasts.
+	Lasts int32
 
 	// Name, UID and resourceVersion of the presence's own Lease, set by Ensure
 	// and List.
@@ -50,6 +85,15 @@ type Object struct {
 	// Created is when the server made the presence, in seconds since 1970. Only List, Among and
 	// a Roster set it.
 	Created int64
+}
+
+// StopTimeout is how long the candidate's work may take to stop; zero if it does not say.
+func (o Object) StopTimeout() time.Duration {
+	d, err := time.ParseDuration(o.Stop)
+	if err != nil {
+		return 0
+	}
+	return max(0, d)
 }
 
 // attempts bounds how often Ensure starts again because another client wrote the same object
@@ -66,10 +110,10 @@ const attempts = 3
 // Before it creates the presence it calls confirm, which says whether the API server knows the
 // pod, see [Pod.Confirm]. If confirm fails, Ensure creates nothing and returns that error.
 func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object, labels map[string]string, confirm func(context.Context) error) (Object, error) {
-	o.Name = nameOf(o.Lock, o.Pod)
+	o.Name = o.name()
 	name := apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name}
 	if err := errors.Join(rawapi.Check(client, name), o.check()); err != nil {
-		return Object{}, fmt.Errorf("presence of pod %s at lock %q: %w", o.Pod.Name, o.Lock, err)
+		return Object{}, fmt.Errorf("presence of %s at lock %q: %w", o.whose(), o.Lock, err)
 	}
 	object := rawapi.New[coordinationv1.Lease](client, name)
 	var lease *coordinationv1.Lease
@@ -78,24 +122,35 @@ func Ensure(ctx context.Context, client rest.Interface, namespace string, o Obje
 		lease, err = ensure(ctx, object, o, labels, confirm)
 	}
 	if err != nil {
-		return Object{}, fmt.Errorf("presence of pod %s: %w", o.Pod.Name, err)
+		return Object{}, fmt.Errorf("presence of %s: %w", o.whose(), err)
 	}
 	o.UID, o.Number = lease.UID, record.Number(lease.ResourceVersion)
 	return o, nil
 }
 
 func (o Object) check() error {
-	if o.Lock == "" || o.Pod.Name == "" || o.Pod.UID == "" {
-		return errors.New("a presence needs a lock, and a pod with its name and its UID")
+	owned := o.Pod.Name != "" && o.Pod.UID != ""
+	if o.Lock == "" || !owned && (o.Pod != (Pod{}) || o.Identity == "" || o.Renewed == 0) {
+		return errors.New("a presence needs a lock, and a pod with its name and its UID or the time of its renewal")
 	}
 	return nil
+}
+
+// whose says in words whose presence it is.
+func (o Object) whose() string {
+	if o.Pod == (Pod{}) {
+		return o.Identity
+	}
+	return "pod " + o.Pod.Name
 }
 
 func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease], o Object, labels map[string]string, confirm func(context.Context) error) (*coordinationv1.Lease, error) {
 	lease, err := object.Get(ctx)
 	if object.Name().Absent(err) {
-		if err := confirm(ctx); err != nil {
-			return nil, err
+		if o.Pod != (Pod{}) {
+			if err := confirm(ctx); err != nil {
+				return nil, err
+			}
 		}
 		lease = &coordinationv1.Lease{}
 		record.SetLabels(lease, labels)
@@ -104,8 +159,11 @@ func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coo
 	if err != nil {
 		return nil, err
 	}
-	if owner := podOf(lease); owner.UID != o.Pod.UID {
-		return nil, fmt.Errorf("%s stands in its place and belongs to %s, not to this pod (%s): remove it", object.Name(), owner.orNobody(), o.Pod.UID)
+	switch there := read(lease, o.Lock); {
+	case there.Pod.UID != o.Pod.UID:
+		return nil, fmt.Errorf("%s stands in its place and belongs to %s, not to this pod (%s): remove it", object.Name(), there.Pod.orNobody(), o.Pod.UID)
+	case o.Pod == (Pod{}) && (there.Identity != o.Identity || len(lease.OwnerReferences) > 0):
+		return nil, fmt.Errorf("%s stands in its place and belongs to %q: remove it", object.Name(), there.Identity)
 	}
 	labeled := lease.DeepCopy()
 	record.SetLabels(labeled, labels)
@@ -123,9 +181,33 @@ func (p Pod) orNobody() string {
 	return fmt.Sprintf("pod %s (%s)", p.Name, p.UID)
 }
 
+// A presence without a pod counts for so long after it was renewed, as it says: five periods.
+const leastLasts, mostLasts = 5 * time.Minute, 3 * time.Hour
+
+// lasts is how long a presence without a pod counts after it was renewed.
+func (o Object) lasts() time.Duration {
+	return min(max(time.Duration(o.Lasts)*time.Second, leastLasts), mostLasts)
+}
+
+// Lapsed reports whether a presence without a pod has not been renewed for so long that its candidate
+// has ended, as far as two wall clocks tell: that of the candidate, and now.
+func (o Object) Lapsed(now time.Time) bool {
+	age := now.Sub(time.Unix(o.Renewed, 0)).Abs() // one that is renewed in the future says nothing
+	return o.Pod == (Pod{}) && age > o.lasts()
+}
+
+// longAgo is how long ago a presence must have lapsed, by wall clocks, to give its room in a Roster to
+// another: where nobody may delete presences, those of the dead would take the room of the living.
+const longAgo = time.Hour
+
+// isOld reports whether a presence without a pod lapsed long ago.
+func (o Object) isOld(now time.Time) bool {
+	return o.Pod == (Pod{}) && now.Sub(time.Unix(o.Renewed, 0)) > o.lasts()+longAgo
+}
+
 // List returns the presences of a lock, by name, with one linearizable request. It leaves out
-// objects that do not belong to exactly one pod, or do not have the name that Ensure gives
-// that pod's presence.
+// objects that neither belong to exactly one pod nor are renewed, or do not have the name that Ensure
+// gives such a presence.
 func List(ctx context.Context, client rest.Interface, namespace, lock string) ([]Object, error) {
 	var all []Object
 	q := rawapi.Query{Resource: apierror.Leases, Namespace: namespace, Selector: selector(lock)}
@@ -146,7 +228,9 @@ func Among(leases []coordinationv1.Lease, lock string) []Object {
 		if leases[i].Labels[Label] != labelOf(lock) {
 			continue
 		}
-		if o := read(&leases[i], lock); o.Pod.UID != "" && o.Name == nameOf(lock, o.Pod) {
+		o := read(&leases[i], lock)
+		renewed := len(leases[i].OwnerReferences) == 0 && o.Identity != "" && o.Renewed != 0
+		if (o.Pod.UID != "" || renewed) && o.Name == o.name() {
 			all = append(all, o)
 		}
 	}

@@ -42,6 +42,11 @@ func objectOf(pod string) Object {
 	}
 }
 
+// podless is the presence of a candidate without a pod.
+func podless(identity string) Object {
+	return Object{Lock: "lock", Identity: identity, Mode: Alone, Renewed: 1}
+}
+
 func ensured(t *testing.T, client rest.Interface, o Object) Object {
 	t.Helper()
 	made, err := Ensure(t.Context(), client, "ns", o, nil, confirmed)
@@ -132,7 +137,7 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, client, sent := newServer(t)
 			lease := objectOf("a").written(&coordinationv1.Lease{})
-			lease.Name, lease.UID, lease.OwnerReferences = nameOf("lock", objectOf("a").Pod), "u", owners
+			lease.Name, lease.UID, lease.OwnerReferences = objectOf("a").name(), "u", owners
 			server.Put(all+"/"+lease.Name, lease)
 			if _, err := Ensure(t.Context(), client, "ns", objectOf("a"), nil, confirmed); err == nil || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("got %v", err)
@@ -144,6 +149,40 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 				if o.Pod.UID != "another" {
 					t.Errorf("it counts as a presence: %+v", o)
 				}
+			}
+		})
+	}
+}
+
+// TestWhatBelongsToAnotherIsLeftAloneByACandidateWithoutAPod, and what was renewed before is renewed.
+func TestWhatBelongsToAnotherIsLeftAloneByACandidateWithoutAPod(t *testing.T) {
+	own := podless("a")
+	for name, change := range map[string]func(*coordinationv1.Lease){
+		"as it was":     func(*coordinationv1.Lease) {},
+		"never renewed": func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
+		"another's":     func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) },
+		"a pod's": func(l *coordinationv1.Lease) {
+			l.OwnerReferences = objectOf("a").written(&coordinationv1.Lease{}).OwnerReferences
+		},
+		"of another owner": func(l *coordinationv1.Lease) {
+			l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, client, _ := newServer(t)
+			lease := own.written(&coordinationv1.Lease{})
+			lease.Name, lease.UID = own.name(), "u"
+			change(lease)
+			server.Put(all+"/"+lease.Name, lease)
+			kept := name == "as it was" || name == "never renewed"
+			later := own
+			later.Renewed++
+			_, err := Ensure(t.Context(), client, "ns", later, nil, nil)
+			if kept && err != nil || !kept && (err == nil || !strings.Contains(err.Error(), "remove it")) {
+				t.Errorf("got %v", err)
+			}
+			if there := listed(t, client); kept && (len(there) != 1 || there[0].Renewed != later.Renewed) {
+				t.Errorf("there are %+v", there)
 			}
 		})
 	}
@@ -170,7 +209,7 @@ func TestWhatOthersPutOnAPresenceIsKept(t *testing.T) {
 // TestARaceIsRunAgain: another client changes, creates or deletes the object between the read
 // and the write.
 func TestARaceIsRunAgain(t *testing.T) {
-	path := all + "/" + nameOf("lock", objectOf("a").Pod)
+	path := all + "/" + objectOf("a").name()
 	label := func(s *apitest.Server, n int) {
 		if s.Objects[path] != nil {
 			s.Objects[path]["metadata"].(apitest.Object)["resourceVersion"] = fmt.Sprint(1000 + n)
@@ -208,7 +247,7 @@ func TestNamesFit(t *testing.T) {
 		{"lock", "pod", "1"}, {"lock", "pod", "2"}, {"lock.pod", "x", "1"}, {"lock", "pod.x", "1"},
 		{long, long, "1"}, {long, long, "2"}, {long + "b", long, "1"}, {strings.Repeat("a", 241) + "-b", "pod", "1"}, {strings.Repeat("a", 241) + ".b", "pod", "1"},
 	} {
-		name := nameOf(tc.lock, Pod{tc.pod, types.UID(tc.uid)})
+		name := Object{Lock: tc.lock, Pod: Pod{tc.pod, types.UID(tc.uid)}}.name()
 		if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
 			t.Errorf("%q: %v", name, faults)
 		}
@@ -223,7 +262,7 @@ func TestNamesFit(t *testing.T) {
 	if labelOf(long) == labelOf(long+"b") {
 		t.Error("two locks have one label")
 	}
-	if got := nameOf("lock", Pod{"pod", "1"}); !strings.HasPrefix(got, "lock.pod.") {
+	if got := (Object{Lock: "lock", Pod: Pod{"pod", "1"}}).name(); !strings.HasPrefix(got, "lock.pod.") {
 		t.Errorf("people cannot read %q", got)
 	}
 }

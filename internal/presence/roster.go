@@ -49,15 +49,11 @@ type Roster struct {
 	refills *backoff.ExponentialBackOff
 }
 
-// NewRoster returns a roster that knows nobody yet. It keeps the presence of the pod own, if
+// NewRoster returns a roster that knows nobody yet. It keeps the presence of the name own, if
 // there is one, however many others there are.
-func NewRoster(client rest.Interface, namespace, lock string, own Pod) *Roster {
-	r := &Roster{client: client, namespace: namespace, lock: lock, refills: backoff.NewExponentialBackOff(
+func NewRoster(client rest.Interface, namespace, lock, own string) *Roster {
+	return &Roster{client: client, namespace: namespace, lock: lock, own: own, refills: backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRefill), backoff.WithMaxInterval(lastRefill), backoff.WithMaxElapsedTime(0))}
-	if own != (Pod{}) {
-		r.own = nameOf(lock, own)
-	}
-	return r
 }
 
 // Follow passes each the presences, by name, as they are and whenever they change, with the
@@ -147,9 +143,13 @@ func (f *first) add(o Object) {
 
 // cut drops those that are too many, and reports whether there ever were too many.
 func (f *first) cut() bool {
+	now := time.Now()
 	slices.SortFunc(f.objects, func(a, b Object) int {
 		if own := a.Name == f.own; own != (b.Name == f.own) {
 			return map[bool]int{true: -1, false: 1}[own]
+		}
+		if old := a.isOld(now); old != b.isOld(now) {
+			return map[bool]int{true: 1, false: -1}[old]
 		}
 		return a.compare(b)
 	})
@@ -167,10 +167,24 @@ func (f *first) cut() bool {
 func (r *Roster) keep(o Object) bool {
 	if o.Name != r.own && !r.hasRoom() {
 		r.dropped = true
-		return false
+		if !r.makeRoom() {
+			return false
+		}
 	}
 	r.all[o.Name] = o
 	return true
+}
+
+// makeRoom drops a presence that lapsed long ago, if there is one.
+func (r *Roster) makeRoom() bool {
+	now := time.Now()
+	for name, o := range r.all {
+		if name != r.own && o.isOld(now) {
+			delete(r.all, name)
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Roster) hasRoom() bool {
@@ -227,6 +241,8 @@ func (o Object) speaksFor(own string, other Object) int {
 		switch pod, is := strings.CutPrefix(o.Identity, o.Pod.Name); {
 		case o.Name == own:
 			return 0
+		case o.Pod == (Pod{}): // its name is made of its identity, which proves nothing
+			return 3
 		case is && (pod == "" || pod[0] == '_'):
 			return 1
 		}
@@ -240,11 +256,12 @@ func (o Object) speaksFor(own string, other Object) int {
 // unhealthy only if all its presences say so. For all else the one counts that most probably is
 // the candidate's; own is the name of the reader's own one.
 //
-// If there are as many as a Roster keeps, somebody may have made them up. Then those are doubtful
+// listed is the number of presences at the lock, including those that no longer count. If it is as
+// large as a Roster keeps, somebody may have made some up. Then those are doubtful
 // that came after the reader: if it was there first, it waits for none that was made up later. If
 // many came before it, they may be made up too, and all are doubtful, itself included: then it
 // behaves as if it knew nobody, which is made for crowds.
-func Peers(all []Object, own string) []locks.Peer {
+func Peers(all []Object, own string, listed int) []locks.Peer {
 	speaks, healthy := map[string]Object{}, map[string]bool{}
 	var order []string
 	for _, o := range all {
@@ -262,7 +279,7 @@ func Peers(all []Object, own string) []locks.Peer {
 	}
 	var peers []locks.Peer
 	doubtful := func(Object) bool { return false }
-	if len(all) >= most {
+	if listed >= most {
 		doubtful = crowd(all, own)
 	}
 	for _, identity := range order {

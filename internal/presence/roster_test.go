@@ -17,6 +17,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -36,7 +37,7 @@ func follow(t *testing.T, r *Roster, notOlder uint64) (latest func() []string, e
 	go func() {
 		over <- r.Follow(ctx, notOlder, func(all []Object, _ uint64) {
 			names = nil
-			for _, p := range Peers(all, "") {
+			for _, p := range Peers(all, "", len(all)) {
 				names = append(names, p.Identity)
 			}
 		})
@@ -52,7 +53,7 @@ func TestARosterTellsWhoComesAndGoes(t *testing.T) {
 		elsewhere.Lock = "another"
 		ensured(t, client, elsewhere)
 		*sent = nil
-		roster := NewRoster(client, "ns", "lock", Pod{})
+		roster := NewRoster(client, "ns", "lock", "")
 		latest, end := follow(t, roster, a.Number)
 		check := func(when string, want ...string) {
 			t.Helper()
@@ -87,7 +88,7 @@ func TestARosterListsOutOfTheCache(t *testing.T) {
 			asked = append(asked, q.Encode())
 			server.ServeHTTP(w, r)
 		}), coordinationv1.SchemeGroupVersion)
-		latest, end := follow(t, NewRoster(client, "ns", "lock", Pod{}), 7)
+		latest, end := follow(t, NewRoster(client, "ns", "lock", ""), 7)
 		latest()
 		_ = end()
 		if want := []string{
@@ -103,7 +104,7 @@ func TestARosterThatMissedSomethingListsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, sent := newServer(t)
 		ensured(t, client, objectOf("a"))
-		roster := NewRoster(client, "ns", "lock", Pod{})
+		roster := NewRoster(client, "ns", "lock", "")
 		server.Before = func(verb, _ string) (int, apitest.Object) {
 			*sent = append(*sent, verb)
 			if verb == "watch" {
@@ -131,7 +132,7 @@ func TestAMissingPermissionToFollowIsNamed(t *testing.T) {
 			}
 			return 0, nil
 		}
-		err := NewRoster(client, "ns", "lock", Pod{}).Follow(t.Context(), 0, func([]Object, uint64) {})
+		err := NewRoster(client, "ns", "lock", "").Follow(t.Context(), 0, func([]Object, uint64) {})
 		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "ns"`) {
 			t.Errorf("%s: %v", verb, err)
 		}
@@ -143,7 +144,7 @@ func TestGarbageIsNobody(t *testing.T) {
 	long := strings.Repeat("x", record.MaxText+1)
 	made := func(change func(*coordinationv1.Lease)) coordinationv1.Lease {
 		lease := objectOf("a").written(&coordinationv1.Lease{})
-		lease.Name, lease.UID = nameOf("lock", objectOf("a").Pod), "u"
+		lease.Name, lease.UID = objectOf("a").name(), "u"
 		change(lease)
 		return *lease
 	}
@@ -166,8 +167,39 @@ func TestGarbageIsNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := made(tc.change)
-			if got := Peers(Among([]coordinationv1.Lease{lease, lease}, "lock"), ""); !reflect.DeepEqual(got, tc.want) {
+			if got := Peers(Among([]coordinationv1.Lease{lease, lease}, "lock"), "", 2); !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("it tells of %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestWhatNeitherHasAPodNorIsRenewedIsNobody.
+func TestWhatNeitherHasAPodNorIsRenewedIsNobody(t *testing.T) {
+	own := podless("a")
+	for name, tc := range map[string]struct {
+		change func(*coordinationv1.Lease)
+		counts bool
+	}{
+		"as it was made":     {func(*coordinationv1.Lease) {}, true},
+		"without a duration": {func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }, true},
+		"never renewed":      {func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, false},
+		"renewed in 1970":    {func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(0, 0)} }, false},
+		"no identity":        {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, false},
+		"another identity":   {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "b" }, false},
+		"owned by a pod": {func(l *coordinationv1.Lease) {
+			l.OwnerReferences = objectOf("a").written(&coordinationv1.Lease{}).OwnerReferences
+		}, false},
+		"owned by something":      {func(l *coordinationv1.Lease) { l.OwnerReferences = make([]metav1.OwnerReference, 1) }, false},
+		"owned by two":            {func(l *coordinationv1.Lease) { l.OwnerReferences = make([]metav1.OwnerReference, 2) }, false},
+		"under the name of a pod": {func(l *coordinationv1.Lease) { l.Name = objectOf("a").name() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := own.written(&coordinationv1.Lease{})
+			lease.Name, lease.UID = own.name(), "u"
+			tc.change(lease)
+			if got := Among([]coordinationv1.Lease{*lease}, "lock"); (len(got) == 1) != tc.counts {
+				t.Errorf("it counts as %+v", got)
 			}
 		})
 	}
@@ -175,12 +207,12 @@ func TestGarbageIsNobody(t *testing.T) {
 
 // TestARosterKeepsSoMany, even if they are made up, and still follows those.
 func TestARosterKeepsSoMany(t *testing.T) {
-	r := NewRoster(nil, "ns", "lock", Pod{})
+	r := NewRoster(nil, "ns", "lock", "")
 	r.all = map[string]Object{}
 	tell := func(kind watch.EventType, i int, zone string) bool {
 		pod := Pod{Name: fmt.Sprintf("op-%d", i), UID: types.UID(fmt.Sprint(i))}
 		lease := Object{Lock: "lock", Pod: pod, Identity: pod.Name, Zone: zone}.written(&coordinationv1.Lease{})
-		lease.Name = nameOf("lock", pod)
+		lease.Name = Object{Lock: "lock", Pod: pod}.name()
 		return r.take(rawapi.Event[*coordinationv1.Lease]{Type: kind, Object: lease})
 	}
 	for i := range most + 10 {
@@ -203,12 +235,46 @@ func many(t *testing.T, client rest.Interface, n int) []Object {
 	return made
 }
 
+// TestTheDeadTakeNoRoomFromTheLiving: where nobody may delete presences, those of candidates without a
+// pod stay. A roster that is full drops one that lapsed long ago, whether it lists or hears of another.
+func TestTheDeadTakeNoRoomFromTheLiving(t *testing.T) {
+	server, client, _ := newServer(t)
+	now := time.Now()
+	put := func(identity string, renewed time.Time, created int64) Object {
+		o := podless(identity)
+		o.Renewed = renewed.Unix()
+		server.Put(all+"/"+o.name(), leaseOf(o, created))
+		return o
+	}
+	for i := range most {
+		put(fmt.Sprint("dead-", i), now.Add(-66*time.Minute), int64(i))
+	}
+	listed := put("listed", now, 1000)
+	r := NewRoster(client, "ns", "lock", "")
+	if err := r.list(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	heard := podless("heard")
+	heard.Renewed = now.Unix()
+	lease := heard.written(&coordinationv1.Lease{})
+	lease.Name = heard.name()
+	r.take(rawapi.Event[*coordinationv1.Lease]{Type: watch.Added, Object: lease})
+	for _, o := range []Object{listed, heard} {
+		if _, known := r.all[o.name()]; !known {
+			t.Errorf("%s is not known", o.Identity)
+		}
+	}
+	if len(r.all) != most || !r.dropped {
+		t.Errorf("it keeps %d", len(r.all))
+	}
+}
+
 // TestARosterFillsUpAgainOnceItHasRoom: the dropped presences still exist.
 func TestARosterFillsUpAgainOnceItHasRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, sent := newServer(t)
 		made := many(t, client, most+20)
-		roster := NewRoster(client, "ns", "lock", Pod{})
+		roster := NewRoster(client, "ns", "lock", "")
 		ctx, cancel := context.WithCancel(t.Context())
 		known := 0
 		var following sync.WaitGroup
@@ -258,7 +324,7 @@ func TestRostersDoNotFillUpAllAtOnce(t *testing.T) {
 		began, in := time.Now(), map[time.Duration]int{}
 		var mu sync.Mutex
 		for range rosters {
-			r := NewRoster(nil, "ns", "lock", Pod{})
+			r := NewRoster(nil, "ns", "lock", "")
 			r.dropped = true
 			r.refill(func() {
 				mu.Lock()
@@ -286,7 +352,7 @@ func TestARosterAlwaysKeepsTheOwnPresence(t *testing.T) {
 		many(t, client, most+20)
 		own := objectOf("zz")
 		for _, when := range []string{"after the list", "in the list"} {
-			latest, end := follow(t, NewRoster(client, "ns", "lock", own.Pod), 0)
+			latest, end := follow(t, NewRoster(client, "ns", "lock", own.name()), 0)
 			latest()
 			own.Waiting = when
 			ensured(t, client, own)
@@ -302,13 +368,13 @@ func TestARosterAlwaysKeepsTheOwnPresence(t *testing.T) {
 func BenchmarkAChangeInARoster(b *testing.B) {
 	for _, n := range []int{3, 100, 300, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r := NewRoster(nil, "ns", "lock", Pod{})
+			r := NewRoster(nil, "ns", "lock", "")
 			r.all = map[string]Object{}
 			var leases []*coordinationv1.Lease
 			for i := range n {
 				o := objectOf(fmt.Sprintf("op-%04d", i))
 				lease := o.written(&coordinationv1.Lease{})
-				lease.Name = nameOf("lock", o.Pod)
+				lease.Name = o.name()
 				leases = append(leases, lease)
 				r.take(rawapi.Event[*coordinationv1.Lease]{Type: watch.Added, Object: lease})
 			}
@@ -316,7 +382,7 @@ func BenchmarkAChangeInARoster(b *testing.B) {
 			for i := range b.N {
 				leases[0].Annotations[annotationWaiting] = fmt.Sprint(i)
 				r.take(rawapi.Event[*coordinationv1.Lease]{Type: watch.Modified, Object: leases[0]})
-				Peers(r.sorted(), r.own)
+				Peers(r.sorted(), r.own, len(r.all))
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func FuzzTerminated(f *testing.F) {
 		}
 		own, err := OwnContainer(&pod, "", at)
 		if (err == nil) != (own != "") || err == nil && (!runs[own] || pod.Spec.HostPID) {
-			t.Errorf("the own container is %q, %v", own, err)
+			t.Errorf("this container is %q, %v", own, err)
 		}
 	})
 }

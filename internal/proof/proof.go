@@ -53,7 +53,7 @@ type Witness struct {
 	config Config
 	writes chan struct{} // gets a signal when a record is about to be written
 	first  bool          // this is the first process of a PID namespace
-	mounts string        // the file that lists this process's mounts
+	mounts string        // of this process, as proc(5) lists them
 
 	mu          sync.Mutex
 	socket      string // which one the process lock is, once it is taken
@@ -90,12 +90,22 @@ var (
 // unproven is the consequence of an unknown ID.
 const unproven = "this container's ID is not known, so that nobody can prove its end while it leads: its lease must run out"
 
-// New returns a Witness. It does no I/O.
+// New returns a Witness. It reads the mounts of this process, and does no other I/O.
 func New(c Config) *Witness {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it the configured container counts
+	return newWitness(c, string(mounts))
+}
+
+func newWitness(c Config, mounts string) *Witness {
 	c.Patience = cmp.Or(c.Patience, 20*time.Second)
-	return &Witness{
-		config: c, writes: make(chan struct{}, 1), first: os.Getpid() == 1, mounts: "/proc/self/mountinfo", told: map[string]bool{},
+	w := &Witness{
+		config: c, writes: make(chan struct{}, 1), first: os.Getpid() == 1, mounts: mounts, told: map[string]bool{},
 	}
+	if in := Sandboxed(w.mounts); in != "" && !c.WorkOutlivesProcess {
+		w.config.WorkOutlivesProcess = true // as far as anybody can prove
+		w.tell("nobody can prove that this process has ended while it leads: its lease must run out", errors.New("it runs in "+in))
+	}
+	return w
 }
 
 // ProcessID is for election.Config. It takes the process lock, if it is free. It is empty if
@@ -264,8 +274,7 @@ func (w *Witness) FindContainer(ctx context.Context) {
 
 // container returns the name of this process's container, empty if it is not known.
 func (w *Witness) container() (string, error) {
-	mounts, _ := os.ReadFile(w.mounts) // without it the configured name counts
-	seen := MountedContainer(string(mounts), w.config.PodUID)
+	seen := MountedContainer(w.mounts, w.config.PodUID)
 	if w.config.Container != "" && seen != "" && w.config.Container != seen {
 		return "", fmt.Errorf("this process runs in container %q, not in %q: CONTAINER_NAME is wrong", seen, w.config.Container)
 	}

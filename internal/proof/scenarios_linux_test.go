@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -83,7 +82,7 @@ var scenarios = []scenario{
 	{name: "a second election for the lock in the process", set: func(h, _ *candidate) { h.Here = true }, beside: true},
 	{name: "unfinished work goes on, and its process campaigns again", set: func(h, _ *candidate) { h.Here = true }},
 	{name: "another pod in the node's network namespace", set: fromAnotherPod, beside: true},
-	{name: "the pod was made anew under its name", set: func(_, n *candidate) { n.UID = rand.Text() }, pod: only, reported: func(b *bench, pod *corev1.Pod) {
+	{name: "the pod was recreated under its name", set: func(_, n *candidate) { n.UID = rand.Text() }, pod: only, reported: func(b *bench, pod *corev1.Pod) {
 		pod.UID = "anew"
 		end(b, pod)
 	}},
@@ -107,7 +106,7 @@ var scenarios = []scenario{
 		name: "the same in a pod of one container, whose debugger runs a copy", set: fromAnotherPod,
 		beside: true, lives: true, pod: only, mounts: "debugger-x", reported: end,
 	},
-	{name: "the container that ends is the own one by name and mounts", set: func(h, n *candidate) { fromAnotherPod(h, n); h.Container = "main" }, beside: true, pod: two, mounts: "main", reported: end, want: byReport},
+	{name: "the container that ends is its own by name and mounts", set: func(h, n *candidate) { fromAnotherPod(h, n); h.Container = "main" }, beside: true, pod: two, mounts: "main", reported: end, want: byReport},
 	{name: "a child outlives the process", set: func(h, _ *candidate) { h.Child = true }, want: byLock},
 	{name: "a child outlives the process, which says so", set: func(h, _ *candidate) { h.Child, h.WorkOutlivesProcess = true, true }, beside: true, pod: only, reported: end},
 	{name: "the record has a place alone, as earlier versions noted it", noted: func(id *locks.ProcessID) { id.ProcessLock = path.Dir(id.ProcessLock) }},
@@ -234,10 +233,7 @@ func (b *bench) run(c candidate, change func(*corev1.Pod)) *corev1.Pod {
 func (b *bench) containerOf(c candidate, mounted string) string {
 	w := b.elect(c)
 	if mounted != "" {
-		w.mounts = filepath.Join(b.t.TempDir(), "mountinfo")
-		if err := os.WriteFile(w.mounts, []byte(mountsOf(c.UID, mounted)), 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+		w.mounts = mountsOf(c.UID, mounted)
 	}
 	w.config.Lock += " of another name" // the holder has that one
 	w.ProcessID()

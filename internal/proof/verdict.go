@@ -43,7 +43,7 @@ var errNotYet = errors.New("the kubelet has not reported this instance of the co
 // OwnContainer returns the ID of the container instance that a process runs in, from the
 // status of its pod and the process's start time by the wall clock. container is its name;
 // empty means the pod's only one. If the status may show the ID later, the error can be
-// retried (it is no backoff.PermanentError).
+// retried (it is not a backoff.PermanentError).
 //
 // The status lags behind. After a restart it shows the former instance as running for a
 // while. A holder that noted that ID would be declared dead by the report of the former
@@ -83,23 +83,68 @@ func OwnContainer(pod *corev1.Pod, container string, start time.Time) (string, e
 // mount, as in a virtual machine, or if mounts are of several containers.
 func MountedContainer(mounts, podUID string) string {
 	const root = 3 // the field that tells from where in its file system a mount comes
-	name := ""
+	var seen []string
+	for line := range strings.Lines(mounts) {
+		if fields := strings.Fields(line); len(fields) > root {
+			_, below, _ := strings.Cut(fields[root], "/pods/"+podUID+"/containers/")
+			name, _, _ := strings.Cut(below, "/")
+			seen = append(seen, name)
+		}
+	}
+	return common(seen)
+}
+
+// common returns the one text that is among texts apart from empty ones; none if there are several.
+func common(texts []string) string {
+	texts = slices.DeleteFunc(texts, func(t string) bool { return t == "" })
+	if len(texts) == 0 || slices.ContainsFunc(texts, func(t string) bool { return t != texts[0] }) {
+		return ""
+	}
+	return texts[0]
+}
+
+// MountedPod returns the UID of the pod that a process runs in, from its mounts as proc(5) lists them:
+// the kubelet mounts /etc/hosts and the termination log from a directory that is named after it. It is
+// empty if there is no such mount, or if mounts are of several pods.
+func MountedPod(mounts string) string {
+	const target, root = 4, 3
+	var seen []string
 	for line := range strings.Lines(mounts) {
 		fields := strings.Fields(line)
-		if len(fields) <= root {
+		if len(fields) <= target || fields[target] != "/etc/hosts" && fields[target] != "/dev/termination-log" {
 			continue
 		}
-		_, below, found := strings.Cut(fields[root], "/pods/"+podUID+"/containers/")
-		seen, _, _ := strings.Cut(below, "/")
-		if !found || seen == "" || seen == name {
-			continue
+		_, below, _ := strings.Cut(fields[root], "/pods/")
+		if uid, rest, _ := strings.Cut(below, "/"); rest == "etc-hosts" || strings.HasPrefix(rest, "containers/") {
+			seen = append(seen, uid)
 		}
-		if name != "" {
-			return ""
-		}
-		name = seen
 	}
-	return name
+	return common(seen)
+}
+
+// Sandboxed says in what a process runs that is not a container on its node's kernel, from its mounts as
+// proc(5) lists them; empty if nothing shows that it does. What a virtual machine or a sandbox in the
+// node's user space leaves behind when it is cut off, nobody here has tried.
+//
+// The files that the kubelet mounts come over 9p in gVisor, and over 9p or virtiofs in Kata Containers,
+// whose share is named kataShared. On the node's kernel they are bind mounts of the node's file systems.
+func Sandboxed(mounts string) string {
+	const target, root = 4, 3
+	for line := range strings.Lines(mounts) {
+		before, after, found := strings.Cut(line, " - ")
+		fields, source := strings.Fields(before), strings.Fields(after)
+		if !found || len(fields) <= target || len(source) < 2 {
+			continue
+		}
+		if source[1] == "kataShared" || strings.Contains(fields[root], "/kata-containers/shared/") {
+			return "a virtual machine of Kata Containers"
+		}
+		ours := slices.Contains([]string{"/", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/termination-log"}, fields[target])
+		if ours && (source[0] == "9p" || source[0] == "virtiofs") {
+			return "a sandbox or a virtual machine, whose files come over " + source[0]
+		}
+	}
+	return ""
 }
 
 // whichContainer returns the container's name, and the statuses that include it. Of the init

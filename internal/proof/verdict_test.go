@@ -5,13 +5,17 @@ package proof
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // at is a moment of a pod's life, in seconds and fractions of them.
@@ -177,6 +181,62 @@ func TestAContainersNameIsReadFromTheKubeletsMounts(t *testing.T) {
 	} {
 		if got := MountedContainer(mounts, "u"); got != want {
 			t.Errorf("%q, want %q: %s", got, want, mounts)
+		}
+	}
+}
+
+func TestAPodsUIDIsReadFromTheKubeletsMounts(t *testing.T) {
+	hosts := func(uid string) string {
+		return "1 2 259:1 /var/lib/kubelet/pods/" + uid + "/etc-hosts /etc/hosts rw - ext4 /dev/root rw\n"
+	}
+	for mounts, want := range map[string]string{
+		mountsOf("u", "main"):                     "u",
+		hosts("u"):                                "u",
+		hosts("u") + hosts("u"):                   "u",
+		hosts("u") + mountsOf("v", "main"):        "",
+		"1 2 0:1 /pods/u/volumes/x /data rw":      "", // of a pod on the node, as a program that looks at it has
+		"1 2 0:1 /pods/u/volumes/x /etc/hosts rw": "",
+		"1 2\n\n": "",
+		"":        "",
+	} {
+		if got := MountedPod(mounts); got != want {
+			t.Errorf("%q, want %q: %s", got, want, mounts)
+		}
+	}
+}
+
+// TestWhoRunsOnAnotherKernelClaimsNothing. These mounts are written by hand after what users of those
+// runtimes have published: none of them runs here.
+func TestWhoRunsOnAnotherKernelClaimsNothing(t *testing.T) {
+	const (
+		kata   = "40 30 0:36 /passthrough/c36d/rootfs / rw,nodev,relatime - virtiofs kataShared rw\n"
+		kata9p = "40 30 0:36 /c36d/rootfs / rw,nodev,relatime - 9p kataShared rw,dirsync,mmap,access=client,trans=virtio\n"
+		copied = "41 40 0:20 /run/kata-containers/shared/containers/c36d-46-termination-log /dev/termination-log rw - tmpfs tmpfs rw\n"
+		gvisor = "41 40 0:13 / /etc/hosts rw - 9p none rw,trans=fd,rfdno=7,wfdno=7\n"
+	)
+	for mounts, sandboxed := range map[string]bool{
+		mountsOf("u", "main"):                  false,
+		kata:                                   true,
+		kata9p:                                 true,
+		copied:                                 true,
+		strings.Replace(copied, "/run", "", 1): true, // where /run is a file system of its own
+		gvisor:                                 true,
+		mountsOf("u", "main") + "50 40 0:50 / /data rw - 9p host rw\n":        false, // a volume of the node's
+		mountsOf("u", "main") + "50 40 0:50 / /data rw - virtiofs share rw\n": false,
+		"1 2 3\n\n - \n a - b\n": false,
+		"":                       false,
+	} {
+		if got := Sandboxed(mounts); (got != "") != sandboxed {
+			t.Errorf("runs in %q: %s", got, mounts)
+		}
+		var said []string
+		log := funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})
+		w := newWitness(Config{Lock: "ns/sandboxed", PodName: "p", PodUID: t.Name() + mounts, Container: "main", Logger: log}, mounts)
+		if claims := w.ProcessID() != (locks.ProcessID{}); claims == sandboxed && runtime.GOOS == "linux" {
+			t.Errorf("it claims something: %v, with %s", claims, mounts)
+		}
+		if tells := strings.Contains(strings.Join(said, ""), "nobody can prove"); tells != sandboxed {
+			t.Errorf("the log says %q", said)
 		}
 	}
 }

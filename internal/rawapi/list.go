@@ -33,6 +33,10 @@ type Query struct {
 	Resource  apierror.Resource
 	Namespace string
 	Selector  string // of labels
+	Fields    string // a selector of fields, such as "metadata.namespace!=kube-node-lease"
+	// Metadata asks for nothing but the metadata of the objects: use it with
+	// metav1.PartialObjectMetadata.
+	Metadata bool
 	// Cached lists from the API server's cache, which may be behind, but is not older than
 	// NotOlder. That costs the server little, however many objects the selector does not match.
 	// A watch from the list's version brings it up to date.
@@ -91,7 +95,7 @@ func Collect[T any, P Type[T]](ctx context.Context, client rest.Interface, q Que
 // what was passed on before then counts for nothing. It returns the version of the list. After an
 // error, nothing counts. A page that goes on for more than a minute is an error.
 func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, begin func(), each func(Event[P])) (version uint64, err error) {
-	o := Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, long: q.Long}
+	o := listed[T, P](client, q)
 	for tries := 1; ; tries++ {
 		begin()
 		version, err = o.list(ctx, q, each)
@@ -101,14 +105,28 @@ func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Qu
 	}
 }
 
+// listed is all objects that a query describes.
+func listed[T any, P Type[T]](client rest.Interface, q Query) Object[T, P] {
+	return Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, fields: q.Fields, long: q.Long}
+}
+
+// asMetadata asks for the metadata of a list's objects. A server that does not know it sends all of them.
+const asMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
 // list reads all pages of a list.
 func (o Object[T, P]) list(ctx context.Context, q Query, each func(Event[P])) (version uint64, err error) {
 	ctx, cancel := within(ctx, listMost)
 	defer cancel()
 	for limit, token := mostPage, ""; ; {
 		req := o.request(http.MethodGet).SetHeader("Accept", "application/json")
+		if q.Metadata {
+			req.SetHeader("Accept", asMetadata)
+		}
 		if q.Selector != "" {
 			req.Param("labelSelector", q.Selector)
+		}
+		if q.Fields != "" {
+			req.Param("fieldSelector", q.Fields)
 		}
 		switch {
 		case q.Cached: // the server answers from its memory, in one page
@@ -186,8 +204,8 @@ func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Eve
 	})
 	got.version, got.token, got.bytes = record.Number(meta.ResourceVersion), meta.Continue, all.read
 	if err == nil && got.version == 0 {
-		// An answer that is no list would read as an empty one.
-		err = fmt.Errorf("the answer is no list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Resource.Name, meta.ResourceVersion)
+		// An answer that is not a list would read as an empty one.
+		err = fmt.Errorf("the answer is not a list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Resource.Name, meta.ResourceVersion)
 	}
 	return got, ended(ctx, err)
 }

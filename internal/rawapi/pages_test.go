@@ -263,6 +263,9 @@ func held() uint64 {
 // TestWhatHasNoEndTakesNoMemory: a list or a watch, which has no bound as a whole, ends with an error or
 // with its context. What is compressed to nearly nothing is such an answer too.
 func TestWhatHasNoEndTakesNoMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with the race detector, these megabytes take most of a minute")
+	}
 	const list, item = `{"metadata":{"resourceVersion":"9"},"items":[`, `{"metadata":{"name":"lock","namespace":"ns","resourceVersion":"7"}}`
 	for _, a := range []endless{
 		{list, item + ","}, {list, " "}, {list + `{"spec":{"holderIdentity":"`, "x"}, {list + `{"metadata":{"annotations":{`, `"a":"x",`},

@@ -189,7 +189,7 @@ func (p *parts) object(each func(key string) error) error {
 		}
 		var name string
 		if err := json.Unmarshal(key, &name); err != nil {
-			return fmt.Errorf("%.100q is no name of a member: is this a Kubernetes API server?", key)
+			return fmt.Errorf("%.100q is not the name of a member: is this a Kubernetes API server?", key)
 		}
 		if _, err := p.punctuation(":"); err != nil {
 			return err

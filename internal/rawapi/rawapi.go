@@ -45,8 +45,8 @@ type Object[T any, P Type[T]] struct {
 	client rest.Interface
 	name   apierror.Object
 	// For a list or a watch, instead of a name.
-	selector string
-	long     func(name string) bool
+	selector, fields string
+	long             func(name string) bool
 }
 
 // New returns the object with that name; client must be one for its group and version. Call
@@ -202,12 +202,15 @@ func decode(raw []byte, object any) error {
 	}), object)
 }
 
+// metadataKind is that of an object of which nothing but the metadata was asked for.
+const metadataKind = "PartialObjectMetadata"
+
 // isOf reports whether an object is the one of this name, or one of them if there is no name.
 func (o Object[T, P]) isOf(object P) bool {
 	kind := object.GetObjectKind().GroupVersionKind().Kind
 	return (o.name.Name == "" || object.GetName() == o.name.Name) &&
 		(o.name.Namespace == "" || object.GetNamespace() == o.name.Namespace) &&
-		(kind == "" || kind == o.name.Kind)
+		(kind == "" || kind == o.name.Kind || kind == metadataKind)
 }
 
 // checkAsked refuses an object that checkAnswer refuses, or that was not asked for.

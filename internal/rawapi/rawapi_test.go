@@ -150,14 +150,14 @@ func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
 		answer string
 		well   string // the requests that may be answered so
 	}{
-		"this object":                 {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "get create update"},
-		"this object of another UID":  {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"v","resourceVersion":"7"}}`, "get create"},
-		"another name":                {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"other","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
-		"another namespace":           {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"other","uid":"u","resourceVersion":"7"}}`, ""},
-		"another kind":                {`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
-		"no name":                     {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
-		"no version":                  {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u"}}`, ""},
-		"a version that is no number": {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"x7"}}`, ""},
+		"this object":                    {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "get create update"},
+		"this object of another UID":     {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"v","resourceVersion":"7"}}`, "get create"},
+		"another name":                   {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"other","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
+		"another namespace":              {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"other","uid":"u","resourceVersion":"7"}}`, ""},
+		"another kind":                   {`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
+		"no name":                        {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
+		"no version":                     {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u"}}`, ""},
+		"a version that is not a number": {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"x7"}}`, ""},
 	} {
 		client, sent := clientOf(t, http.StatusOK, tc.answer)
 		o := rawapi.New[corev1.ConfigMap](client, name)

@@ -56,8 +56,7 @@ func (o Object[T, P]) Watch(ctx context.Context, from uint64, each func(context.
 // WatchAll is Object.Watch for all objects that a query describes: an object that begins to match
 // is Added, one that no longer matches is Deleted. from is the resourceVersion of a list.
 func WatchAll[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, from uint64, each func(context.Context, Event[P]) error) error {
-	all := Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, long: q.Long}
-	return all.Watch(ctx, from, each)
+	return listed[T, P](client, q).Watch(ctx, from, each)
 }
 
 // WatchOpen is Watch, and calls opened once the server has accepted it, before the first
@@ -84,6 +83,9 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 		req.Param("fieldSelector", "metadata.name="+o.name.Name)
 	} else {
 		req.Param("labelSelector", o.selector)
+		if o.fields != "" {
+			req.Param("fieldSelector", o.fields)
+		}
 	}
 	if from != 0 {
 		req.Param("resourceVersion", strconv.FormatUint(from, 10))

@@ -51,7 +51,7 @@ func HeartbeatOf(lease *coordinationv1.Lease) string {
 	return name
 }
 
-// IsHeartbeat reports whether a Lease is that of a heartbeat, which is no lock.
+// IsHeartbeat reports whether a Lease is that of a heartbeat, which is not a lock.
 func IsHeartbeat(lease *coordinationv1.Lease) bool { return lease.Labels[LabelRole] == RoleHeartbeat }
 
 // Attachment says which heartbeat keeps a lock's Lease.

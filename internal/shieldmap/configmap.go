@@ -101,7 +101,7 @@ func (m *ConfigMap) Change(ctx context.Context, base ownerref.Record, s State) (
 func (s State) checkChange(base ownerref.Record) error {
 	switch {
 	case base.Kind != ownerref.Shield && base.Kind != ownerref.Sealed:
-		return fmt.Errorf("what is to be changed is no shield: %w", what(base))
+		return fmt.Errorf("what is to be changed is not a shield: %w", what(base))
 	case base.Object == nil:
 		return errors.New("the version to replace was not read from this ConfigMap")
 	case base.Kind == ownerref.Shield && len(s.Presences) == 0 && !base.Armed:

@@ -188,7 +188,7 @@ func TestAWriteHitsTheVersionThatWasJudgedOrNone(t *testing.T) {
 		s.Put(mapPath, apitest.ConfigMap(dual, apitest.PodRef("p", "pu")))
 	}
 	for name, meanwhile := range map[string]func(*apitest.Server){
-		"changed": touch, "deleted": func(s *apitest.Server) { s.Delete(mapPath) }, "deleted and made anew": again,
+		"changed": touch, "deleted": func(s *apitest.Server) { s.Delete(mapPath) }, "deleted and recreated": again,
 	} {
 		for what, do := range map[string]func(*ConfigMap, ownerref.Record) error{
 			"change": func(m *ConfigMap, r ownerref.Record) error {
@@ -243,20 +243,20 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 	}{
 		"put up armed":          {putUp(arm), "cannot be armed"},
 		"put up for nobody":     {putUp(State{}), "for ever"},
-		"a presence unmade":     {putUp(State{}.With(ownerref.Owner{Name: "lock.a"})), "no presence"},
-		"a nameless presence":   {putUp(State{}.With(ownerref.Owner{UID: "u"})), "no presence"},
+		"a presence unmade":     {putUp(State{}.With(ownerref.Owner{Name: "lock.a"})), "not a presence"},
+		"a nameless presence":   {putUp(State{}.With(ownerref.Owner{UID: "u"})), "not a presence"},
 		"too much to remember":  {putUp(many), "at most 100"},
 		"what cannot be listed": {putUp(one.Remember(ownerref.Owner{Name: "a,b", UID: "u"})), "cannot be remembered"},
 
 		"change nothing":                 {changed(read(nil), one), "it is absent"},
 		"change a record made up":        {changed(ownerref.Record{Kind: ownerref.Shield}, one), "was not read from"},
 		"change a legacy lock":           {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
-		"change what is no lock":         {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
+		"change what is not a lock":      {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
 		"take the last presence":         {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "for ever"},
 		"seal what is not armed":         {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
 		"seal what was not here sealed":  {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
 		"remove nothing":                 {removed(read(nil)), "it is absent"},
-		"remove what is no lock":         {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
+		"remove what is not a lock":      {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
 		"remove a record made up":        {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
 		"remove a lock of another owner": {removed(read(apitest.ConfigMap(nil, metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}))), "Node n"},
 	} {

@@ -110,7 +110,7 @@ func (s State) check() error {
 	}
 	for _, p := range s.Presences {
 		if p.Name == "" || p.UID == "" {
-			errs = append(errs, fmt.Errorf("%s is no presence: it must be a Lease with a name and a UID", p))
+			errs = append(errs, fmt.Errorf("%s is not a presence: it must be a Lease with a name and a UID", p))
 		}
 	}
 	for _, pod := range slices.Concat(s.Seen, s.Presumed) {

@@ -27,7 +27,9 @@ const (
 const mostRetryAfter = 10
 
 // Bounded returns rt with bounds on its answers: a longer one is an error, and a refusal is
-// cut. A server or a proxy on the way may send a request's credentials back with a refusal.
+// cut. It reads an answer before it returns it, but for a list and a watch, so that an answer that
+// fails halfway, because the program ends perhaps, is an error of the request: client-go would log
+// one of the body, whatever its reason. A server or a proxy on the way may send a request's credentials back with a refusal.
 // Bounded removes them, because refusals are logged. A redirect is an error, because the next
 // request would take the credentials along to wherever the server, or a proxy on the way, likes.
 // Authentication belongs around it, where rest.Config.Wrap puts it.
@@ -43,14 +45,34 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	case resp.StatusCode >= http.StatusBadRequest:
 		soon(resp.Header)
-		withoutSecrets(resp, req)
+		return withoutSecrets(resp, req)
 	case resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusMultipleChoices:
 		_ = resp.Body.Close() // nothing in it is needed
 		return nil, elsewhere(resp)
-	case !inParts(req):
-		resp.Body = &limited{resp.Body, mostAnswer}
+	case inParts(req):
+		return resp, nil
 	}
-	return resp, nil
+	raw, err := read(resp.Body, mostAnswer+1)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(raw) > mostAnswer:
+		return nil, fmt.Errorf("the answer is longer than %d bytes: is this a Kubernetes API server?", mostAnswer)
+	}
+	return with(raw, resp), nil
+}
+
+// read reads a body, up to a bound, and closes it.
+func read(body io.ReadCloser, most int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, most))
+	_ = body.Close() // the rest of it is not needed
+	return raw, err
+}
+
+// with replaces the body of an answer.
+func with(raw []byte, resp *http.Response) *http.Response {
+	resp.Body = io.NopCloser(bytes.NewReader(raw))
+	return resp
 }
 
 // inParts reports whether a request asks for a list or a watch.
@@ -76,41 +98,18 @@ func soon(refusal http.Header) {
 	}
 }
 
-// limited is a body that fails when more than that many bytes were read.
-type limited struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read reads on.
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.ReadCloser.Read(p)
-	if l.left -= int64(n); l.left < 0 {
-		return 0, fmt.Errorf("the answer is longer than %d bytes: is this a Kubernetes API server?", int64(mostAnswer))
-	}
-	return n, err
-}
-
 // withoutSecrets reads a refusal, up to its bound, and replaces it with what may be shown.
-func withoutSecrets(resp *http.Response, req *http.Request) {
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, mostRefusal))
-	_ = resp.Body.Close() // the rest of it is not needed
+func withoutSecrets(resp *http.Response, req *http.Request) (*http.Response, error) {
+	raw, err := read(resp.Body, mostRefusal)
+	if err != nil {
+		return nil, err
+	}
 	for _, secret := range secrets(req) {
 		raw = bytes.ReplaceAll(raw, []byte(secret), []byte("(hidden)"))
 	}
 	resp.Header.Del("Content-Length")
 	resp.ContentLength = -1
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw), failing{err}))
-}
-
-// failing ends a body with the error of reading it, io.EOF if it was read to its end.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) {
-	if f.err != nil {
-		return 0, f.err
-	}
-	return 0, io.EOF
+	return with(raw, resp), nil
 }
 
 // leastSecret is how long a secret must be to be told from a word.

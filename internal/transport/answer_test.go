@@ -6,11 +6,14 @@ package transport
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // says is a server of one answer.
@@ -43,9 +46,12 @@ func answerOf(t *testing.T, s says, query string, header http.Header) io.Reader 
 }
 
 func TestAnAnswerWithoutAnEndIsAnError(t *testing.T) {
-	n, err := io.Copy(io.Discard, answerOf(t, says{200, endless{}}, "", nil))
-	if n > mostAnswer || err == nil || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("%d bytes were read, %v", n, err)
+	resp, err := Bounded(says{200, endless{}}).RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://api/apis", nil))
+	if err == nil {
+		_ = resp.Body.Close()
+		t.Error("it is an answer")
+	} else if !strings.Contains(err.Error(), "longer than") {
+		t.Error(err)
 	}
 	full := io.LimitReader(endless{}, mostAnswer)
 	if n, err := io.Copy(io.Discard, answerOf(t, says{200, full}, "", nil)); n != mostAnswer || err != nil {
@@ -67,6 +73,21 @@ func TestARefusalIsCut(t *testing.T) {
 	for _, query := range []string{"", "watch=true"} {
 		if n, err := io.Copy(io.Discard, answerOf(t, says{500, endless{}}, query, nil)); n != mostRefusal || err != nil {
 			t.Errorf("%d bytes were read, %v", n, err)
+		}
+	}
+}
+
+// TestAnAnswerThatFailsHalfwayIsAnErrorOfTheRequest: client-go logs an error of reading a body, even
+// if the request ends because its program does.
+func TestAnAnswerThatFailsHalfwayIsAnErrorOfTheRequest(t *testing.T) {
+	for _, code := range []int{200, 503} {
+		body := io.MultiReader(strings.NewReader(`{"kind":`), iotest.ErrReader(context.Canceled))
+		resp, err := Bounded(says{code, body}).RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://api/apis", nil))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%d: %v", code, err)
 		}
 	}
 }

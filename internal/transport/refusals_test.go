@@ -79,7 +79,7 @@ func TestAServerThatGoesOnRefusingPaysForFewHandshakes(t *testing.T) {
 	for range 100 {
 		mustGet(t, t.Context(), tr, url)
 	}
-	if n := dials.Load(); n != 2 {
+	if n := dials.Load(); n < 2 || n > 5 { // net/http gives up a connection that is not written to for 50 ms
 		t.Errorf("%d dials", n)
 	}
 }

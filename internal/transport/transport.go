@@ -64,7 +64,7 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
 	o = o.WithDefaults()
-	p := &pool{open: open, proxy: auth.Proxy, refusals: newRefusals(o), dial: &dialer{
+	p := &pool{open: open, proxy: auth.Proxy, refusals: newRefusals(o), asides: newRefusals(o), dial: &dialer{
 		open:    open,
 		raw:     auth.DialHolder.Dial,
 		options: o,
@@ -128,7 +128,8 @@ func (t *Transport) CloseConnections() {
 // pool is the round tripper below authentication. Its lanes have connections of their own.
 // Two serve requests: a request that overtakes a slow one uses the other lane, so that it
 // does not take the slow one's connection, when that turns out to be alive, from the next
-// request. Watches have a lane of their own, because each keeps its connection.
+// request. Watches have a lane of their own, because each keeps its connection. Requests aside use
+// it too, so that a renewal never finds its connection taken.
 type pool struct {
 	open  *conns
 	dial  *dialer
@@ -137,18 +138,20 @@ type pool struct {
 	lane  atomic.Int32 // 0 or 1, for requests
 
 	refusals *refusals
+	asides   *refusals // those of requests aside
 }
 
-const watchLane = 2
+const watchLane = 2 // and of requests aside
 
 // RoundTrip sends one request on an idle connection or a new one.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, lane := req.Context(), p.lane.Load()
-	watches := req.URL.Query().Get("watch") == "true"
+	aside := live.IsAside(ctx)
+	apart := aside || req.URL.Query().Get("watch") == "true"
 	since, wants := live.Wanted(ctx)
-	overtakes := wants && !watches && !p.open.lives(lane, since)
+	overtakes := wants && !apart && !p.open.lives(lane, since)
 	switch {
-	case watches:
+	case apart:
 		lane = watchLane
 	case overtakes:
 		lane = 1 - lane
@@ -161,8 +164,10 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := time.Now()
 	resp, err := p.lanes[lane].RoundTrip(req.WithContext(ctx))
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		for lane := range p.lanes {
-			p.leave(int32(lane), sent) // an idle connection may be as dead as the one that gave no answer
+		for other := range int32(len(p.lanes)) {
+			if !aside || other == lane {
+				p.leave(other, sent) // an idle connection may be as dead as the one that gave no answer
+			}
 		}
 	}
 	if overtakes && err == nil && !p.open.lives(1-lane, since) && p.lane.CompareAndSwap(1-lane, lane) {
@@ -174,15 +179,25 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.open.retire()
 		p.closeIdle()
 	}
-	if err == nil && served.by != nil && refuses(resp.StatusCode) && p.refusals.costs(time.Now()) {
-		p.turnFrom(served.by)
+	if err == nil && served.by != nil && refuses(resp.StatusCode) {
+		p.refused(served.by, aside)
 	}
 	return resp, err
 }
 
-// turnFrom leaves a server that refused a request. The next request dials, perhaps another one.
-func (p *pool) turnFrom(c *conn) {
-	p.open.turnFrom(c)
+// refused leaves a server that refused a request, unless it did so a moment ago. The next request dials,
+// perhaps another one. A request aside leaves its own connection alone.
+func (p *pool) refused(c *conn, aside bool) {
+	switch now := time.Now(); {
+	case !aside && p.refusals.costs(now):
+		p.open.turnFrom(c)
+	case aside && p.asides.costs(now):
+		if c.retire() {
+			_ = c.Close() // it may be closed already, which is fine
+		}
+	default:
+		return
+	}
 	p.dial.turnFrom(c.addr)
 }
 

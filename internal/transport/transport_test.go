@@ -367,3 +367,54 @@ func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
 		<-next
 	}
 }
+
+// TestARequestAsideTakesNoConnectionFromOthers: not while it is under way, nor when it gets no answer.
+// A later one may use its own again.
+func TestARequestAsideTakesNoConnectionFromOthers(t *testing.T) {
+	arrived := make(chan struct{})
+	hangs := hanging(arrived)
+	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/refused" {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		hangs(w, r)
+	})
+	tr := mustNew(t, s.config(), calm())
+	renewals := mustGet(t, t.Context(), tr, s.URL)
+	aside := mustGet(t, live.Aside(t.Context()), tr, s.URL)
+	if again := mustGet(t, live.Aside(t.Context()), tr, s.URL); aside == renewals || again != aside {
+		t.Errorf("renewals go by %s, and what is aside by %s and %s", renewals, aside, again)
+	}
+	if _, err := get(live.Aside(t.Context()), tr, s.URL+"/refused"); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustGet(t, t.Context(), tr, s.URL); got != renewals {
+		t.Errorf("after a refusal of another request a renewal goes by %s, want %s", got, renewals)
+	}
+	if again := mustGet(t, live.Aside(t.Context()), tr, s.URL); again == aside || again == renewals {
+		t.Errorf("after its refusal a request aside goes by %s again", again)
+	}
+	for _, renews := range []bool{false, true} { // meanwhile
+		ctx, expire := context.WithCancel(live.Aside(t.Context()))
+		during := make(chan string, 1)
+		go func() {
+			<-arrived
+			if renews {
+				during <- mustGet(t, t.Context(), tr, s.URL)
+			}
+			expire()
+		}()
+		if _, err := get(deadline{ctx}, tr, s.URL+"/hang"); err == nil {
+			t.Fatal("what hangs gave an answer")
+		}
+		if renews {
+			if got := <-during; got != renewals {
+				t.Errorf("meanwhile a renewal goes by %s, want %s", got, renewals)
+			}
+		}
+		if got := mustGet(t, t.Context(), tr, s.URL); got != renewals {
+			t.Errorf("afterwards a renewal goes by %s, want %s", got, renewals)
+		}
+	}
+}

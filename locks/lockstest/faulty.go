@@ -16,7 +16,7 @@ import (
 // ErrInjected is wrapped in every error that Faulty injects.
 var ErrInjected = errors.New("injected fault")
 
-// Fault describes how a [Faulty] lock fails. The zero Fault is no fault.
+// Fault describes how a [Faulty] lock fails. The zero Fault is not a fault.
 type Fault struct {
 	// Hang makes calls do nothing until their context ends, as on a network that drops
 	// everything, and makes watches fall silent.

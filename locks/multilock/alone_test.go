@@ -113,7 +113,7 @@ func TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt(t *testing.T) {
 func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*multilock.Config) {
 	var n atomic.Int32
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != multilocktest.MapPath { // the own pod
+		if r.URL.Path != multilocktest.MapPath { // this pod
 			s.Server.ServeHTTP(w, r)
 			return
 		}
@@ -128,7 +128,7 @@ func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*multil
 	return func(c *multilock.Config) { c.Core = apitest.Wire(s.T, h, corev1.SchemeGroupVersion) }
 }
 
-// TestM12ASlowServerIsAsked until it answers: it is no dead one. A connection may be dead, so
+// TestM12ASlowServerIsAsked until it answers: it is not a dead one. A connection may be dead, so
 // others are tried meanwhile.
 func TestM12ASlowServerIsAsked(t *testing.T) {
 	const never = 24 * time.Hour

@@ -8,7 +8,7 @@
 // Each lock has a package of its own; this one has what their configurations share:
 //
 //   - Package shield is for leader-for-life ConfigMaps. Its rules, M1 to M12, are in
-//     docs/design.md; shield/rules.go holds them as code, without any I/O.
+//     docs/design-migration.md; shield/rules.go holds them as code, without any I/O.
 //   - Package twin is for client-go's records on annotations, which expire. A candidate
 //     holds both locks until the phase is clean.
 //
@@ -37,7 +37,7 @@
 //	resources: [leases]
 //	verbs: [list]
 //
-// They read the own pod before it becomes the owner of the presence. Without that there is a
+// They read their own pod before it becomes the owner of the presence. Without that there is a
 // presence only since Kubernetes 1.28, if the pod's own token is used:
 //
 //	apiGroups: [""]
@@ -57,6 +57,7 @@ package multilock
 //	twin/lock.go                       Lock.Attend                  keeps the presence; until the end of Attend
 //	twin/watch.go                      twinWatch.run                the watch of one of the two locks; until either ends
 //	../../internal/presence/keeper.go  Keeper.Keep                  follows the other candidates' presences; until the end of Attend
+//	../../internal/presence/keeper.go  Keeper.Keep                  ignores and removes presences without a pod that are not renewed; the same
 //	../../internal/presence/keeper.go  beside.Attend                keeps the presence; until the end of Attend
 //	../../internal/presence/keeper.go  Keeper.SetUnhealthy          has the presence say that the candidate is healthy again; a timer, which the next change stops
 //	../../internal/presence/roster.go  Roster.refill                lists the presences again after some were left out; a timer, which Attend stops

@@ -34,8 +34,8 @@ type Config struct {
 	// Core talks to the core group, v1. Required.
 	Core rest.Interface
 	// Candidate and Pod identify this candidate. A shield requires the name and the UID
-	// of a pod in the Lease's namespace. Without them other locks have no presence
-	// object, so that neither tools nor other candidates know of this one.
+	// of a pod in the Lease's namespace. Without them no pod owns the presence object of other
+	// locks, and it is renewed.
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
 	// Version of the program, for people.
@@ -43,6 +43,8 @@ type Config struct {
 	// TakeoverDelay says how the program finds its takeover delay, for people: package operator writes
 	// it. Empty means unknown.
 	TakeoverDelay string
+	// KnownFrom says whence the candidate knows where it is, for people, as in status. Empty says nothing.
+	KnownFrom string
 	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
 	// RenewDeadline where the server turns out to be slow.
 	Timing timing.Timing

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
@@ -39,7 +43,7 @@ func TestACandidateInModeLeaseIsSeenByItsPresence(t *testing.T) {
 		a := s.StartPlain("a", func(c *multilock.Config) { c.Version = "v2" })
 		a.Leads()
 		o := s.Presence("a")
-		want := presence.Object{Lock: "lock", Pod: presence.Pod{Name: "a", UID: "uid-a"}, Identity: "a", Zone: "z-a", Version: "v2", Mode: "lease", Name: o.Name, UID: o.UID, Number: o.Number}
+		want := presence.Object{Lock: "lock", Pod: presence.Pod{Name: "a", UID: "uid-a"}, Identity: "a", Zone: "z-a", Version: "v2", Mode: "lease", Stop: "30s", Name: o.Name, UID: o.UID, Number: o.Number}
 		if o != want {
 			t.Errorf("it says %+v, want %+v", o, want)
 		}
@@ -153,16 +157,285 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 	}
 }
 
-func TestACandidateWithoutAPodHasNoPresenceAndKnowsTheOthers(t *testing.T) {
+// TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews: another one ends without a word, and is
+// ignored after five minutes and then removed, once.
+func TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.StartPlain("a").Leads()
-		lock := s.Plain("b", func(c *multilock.Config) { c.Pod = ownerref.Owner{Name: "b"} })
-		told := s.PeersOf(lock)
-		if got := told(); !slices.Equal(got, []string{"a"}) {
-			t.Errorf("it knows %q", got)
+		var said func() string
+		told := s.PeersOf(s.Plain("b", func(c *multilock.Config) { c.Pod, said = ownerref.Owner{Name: "b"}, logs(c) }))
+		knows := func(want ...string) {
+			s.T.Helper()
+			if got := slices.Sorted(slices.Values(told())); !slices.Equal(got, want) {
+				s.T.Errorf("it knows %q, want %q", got, want)
+			}
 		}
-		if n := len(s.Presences()); n != 1 {
-			t.Errorf("there are %d presences", n)
+		crashed := presence.Object{Lock: "lock", Identity: "crashed", Mode: presence.Alone, Renewed: 1}
+		if _, err := presence.Ensure(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", crashed, nil, nil); err != nil {
+			s.T.Fatal(err)
+		}
+		knows("a", "b", "crashed")
+		s.Forget()
+		time.Sleep(5*time.Minute - time.Second)
+		knows("a", "b", "crashed")
+		if n := s.Asked("update " + multilocktest.LeasePath + "."); n < 3 || n > 5 {
+			s.T.Errorf("%d renewals in five minutes", n)
+		}
+		time.Sleep(2 * time.Second)
+		knows("a", "b")
+		time.Sleep(2 * time.Minute)
+		var there []string
+		for _, o := range s.Presences() {
+			there = append(there, o.Identity)
+		}
+		if slices.Sort(there); !slices.Equal(there, []string{"a", "b"}) || s.Asked("delete") != 1 {
+			s.T.Errorf("there are %q, after %d removals", there, s.Asked("delete"))
+		}
+		time.Sleep(time.Hour)
+		knows("a", "b")
+		if n := s.Asked("delete"); n != 1 {
+			s.T.Errorf("%d removals\n%s", n, said())
+		}
+	})
+}
+
+// TestWhoRemovesAPresenceRemovesNoneThatWasRenewed: the server refuses to, because it is another
+// version by then.
+func TestWhoRemovesAPresenceRemovesNoneThatWasRenewed(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		told := s.PeersOf(s.Plain("a"))
+		other := presence.Object{Lock: "lock", Identity: "other", Mode: presence.Alone, Renewed: 1}
+		if _, err := presence.Ensure(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", other, nil, nil); err != nil {
+			s.T.Fatal(err)
+		}
+		told()
+		removals := 0
+		s.Refuses(func(verb, path string) bool {
+			if verb == "delete" {
+				removals++
+				s.Server.Objects[path]["metadata"].(apitest.Object)["resourceVersion"] = fmt.Sprint(1000 + removals) // renewed right before
+			}
+			return false
+		})
+		time.Sleep(7 * time.Minute)
+		if n := len(s.Presences()); removals == 0 || n != 2 {
+			s.T.Errorf("%d removals, %d presences", removals, n)
+		}
+	})
+}
+
+// TestACandidateWithoutAPodLeavesInGoodOrder, whatever others wrote on its presence. That of a pod stays.
+func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
+	for _, permitted := range []bool{true, false} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			var said func() string
+			c := s.StartPlain("a", func(c *multilock.Config) { c.Pod, said = ownerref.Owner{}, logs(c) })
+			c.Leads()
+			inPod := s.StartPlain("in-pod")
+			if n := len(s.Presences()); n != 2 {
+				s.T.Fatalf("there are %d presences", n)
+			}
+			for _, o := range s.Presences() {
+				s.Server.Change(multilocktest.LeasesPath+"/"+o.Name, func(lease apitest.Object) {
+					lease["metadata"].(apitest.Object)["labels"].(apitest.Object)["theirs"] = "kept"
+				})
+			}
+			synctest.Wait()
+			s.Refuses(func(verb, path string) bool { return verb == "delete" && !permitted })
+			for _, c := range []*multilocktest.Seat{c, inPod} {
+				c.Stop()
+				if err := c.Wait(); err != nil {
+					s.T.Error(err)
+				}
+			}
+			left := len(s.Presences())
+			if permitted && (left != 1 || strings.Contains(said(), "may not delete")) || !permitted && (left != 2 || !strings.Contains(said(), "may not delete Leases")) {
+				s.T.Errorf("removals permitted: %v: %d presences are left:\n%s", permitted, left, said())
+			}
+		})
+	}
+}
+
+// withoutPod makes a candidate one that no pod is known of.
+func withoutPod(c *multilock.Config) { c.Pod = ownerref.Owner{} }
+
+// TestAnOutageEndsNoCandidateWithoutAPod: renewals that nobody could see are not missed, and who could
+// send none counts again with the first one.
+func TestAnOutageEndsNoCandidateWithoutAPod(t *testing.T) {
+	reads := []string{"watch", "list"}
+	for name, stops := range map[string]func(verb string) bool{
+		"of all":        func(string) bool { return true },
+		"of the reads":  func(verb string) bool { return slices.Contains(reads, verb) },
+		"of the writes": func(verb string) bool { return !slices.Contains(reads, verb) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				told, also := s.PeersOf(s.Plain("a")), s.PeersOf(s.Plain("b", withoutPod))
+				s.PeersOf(s.Plain("c", withoutPod))
+				knowAll := func(when string) {
+					t.Helper()
+					for _, told := range []func() []string{told, also} {
+						if got := slices.Sorted(slices.Values(told())); !slices.Equal(got, []string{"a", "b", "c"}) {
+							t.Errorf("%s one knows %q", when, got)
+						}
+					}
+				}
+				knowAll("at first")
+				time.Sleep(3 * time.Minute)
+				s.Server.Mu.Lock()
+				before := s.Server.Before
+				s.Server.Before = func(verb, path string) (int, apitest.Object) {
+					if stops(verb) {
+						return http.StatusInternalServerError, apitest.Object{}
+					}
+					return before(verb, path)
+				}
+				s.Server.Mu.Unlock()
+				time.Sleep(30 * time.Minute)
+				if stops("watch") && !stops("update") {
+					knowAll("in the outage")
+				}
+				s.Server.Mu.Lock()
+				s.Server.Before = before
+				s.Server.Mu.Unlock()
+				s.Forget()
+				for range 20 {
+					time.Sleep(time.Minute)
+					knowAll("afterwards")
+				}
+				if n := s.Asked("delete"); n > 1 || n > 0 && !stops("delete") {
+					t.Errorf("%d presences were removed", n)
+				}
+			})
+		})
+	}
+}
+
+// TestManyThatHaveEndedAreRemovedOnce, though all candidates see them end at the same time, and no candidate
+// goes on while the API server fails.
+func TestManyThatHaveEndedAreRemovedOnce(t *testing.T) {
+	for name, fails := range map[string]bool{"": false, "while removals fail": true} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			const dead, alive = 60, 20
+			for i := range dead {
+				o := presence.Object{Lock: "lock", Identity: fmt.Sprint(i), Mode: presence.Alone, Renewed: 1}
+				if _, err := presence.Ensure(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", o, nil, nil); err != nil {
+					s.T.Fatal(err)
+				}
+			}
+			for i := range alive {
+				s.PeersOf(s.Plain(fmt.Sprint("alive-", i)))()
+			}
+			s.Server.Mu.Lock()
+			before := s.Server.Before
+			s.Server.Before = func(verb, path string) (int, apitest.Object) {
+				code, body := before(verb, path)
+				if fails && verb == "delete" {
+					return http.StatusInternalServerError, apitest.Object{}
+				}
+				return code, body
+			}
+			s.Server.Landing = func(r *http.Request) bool { return sleep.For(r.Context(), 200*time.Millisecond) == nil }
+			s.Server.Mu.Unlock()
+			time.Sleep(7 * time.Minute)
+			n, left := s.Asked("delete"), len(s.Presences())-alive
+			if !fails && (n > 2*dead || left > 0) || fails && n > 3*alive {
+				t.Errorf("%d removals %s, and %d are left", n, name, left)
+			}
+		})
+	}
+}
+
+// TestAKeeperThatIsKeptAgainBeginsAnew: what it knew when it ended is old.
+func TestAKeeperThatIsKeptAgainBeginsAnew(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		for _, name := range []string{"a", "b"} {
+			s.PeersOf(s.Plain(name, withoutPod))
+		}
+		lock := s.Plain("c", withoutPod)
+		var told [][]string
+		keep := func(d time.Duration) {
+			ctx, cancel := context.WithCancel(s.T.Context())
+			var all sync.WaitGroup
+			all.Go(func() { lock.Run(ctx) })
+			all.Go(func() {
+				lock.Peers(ctx, func(peers []locks.Peer) {
+					var names []string
+					for _, p := range peers {
+						names = append(names, p.Identity)
+					}
+					told = append(told, names)
+				})
+			})
+			time.Sleep(d)
+			cancel()
+			all.Wait()
+		}
+		keep(10 * time.Minute)
+		time.Sleep(time.Hour)
+		told = nil
+		s.Forget()
+		keep(10 * time.Minute)
+		for _, names := range told {
+			if len(names) < 2 {
+				t.Errorf("it tells of %q", names)
+			}
+		}
+		if n := s.Asked("delete"); n > 1 { // its own
+			t.Errorf("%d removals", n)
+		}
+	})
+}
+
+// TestALeavingCandidateWaitsForNoServer: its presence runs out by itself.
+func TestALeavingCandidateWaitsForNoServer(t *testing.T) {
+	for name, known := range map[string]bool{"that went away a moment ago": false, "that it knows to be away": true} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			lock := s.Plain("a", withoutPod)
+			ctx, cancel := context.WithCancel(s.T.Context())
+			ended := make(chan struct{})
+			go func() { _ = lock.Capabilities().Guardian.Attend(ctx, func(locks.Permission) {}); close(ended) }()
+			synctest.Wait()
+			s.LandsLate(time.Hour, multilocktest.LeasePath+".")
+			if known {
+				time.Sleep(10 * time.Minute)
+			}
+			began := time.Now()
+			cancel()
+			<-ended
+			if took, most := time.Since(began), timing.DefaultRenewInterval; took > most || known && took > 0 {
+				t.Errorf("behind a server %s it left after %v", name, took)
+			}
+		})
+	}
+}
+
+// TestACandidateWithoutAPodSaysWhyItIsUnhealthyWithinAMinute, not only when it renews its presence.
+func TestACandidateWithoutAPodSaysWhyItIsUnhealthyWithinAMinute(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		for i := range 100 { // so that renewals come every five minutes
+			o := presence.Object{Lock: "lock", Identity: fmt.Sprint(i), Mode: presence.Alone, Renewed: 1, Lasts: 7200}
+			if _, err := presence.Ensure(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", o, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lock := s.Plain("own", withoutPod)
+		s.PeersOf(lock)
+		time.Sleep(2 * time.Minute)
+		for _, why := range []string{"no disk", "no memory"} {
+			lock.SetUnhealthy(why)
+			time.Sleep(time.Minute)
+			said := func() (texts []string) {
+				for _, o := range s.Presences() {
+					if o.Identity == "own" {
+						texts = append(texts, o.Unhealthy)
+					}
+				}
+				return texts
+			}
+			if got := said(); !slices.Equal(got, []string{why}) {
+				t.Errorf("it says %q, want %q", got, why)
+			}
 		}
 	})
 }
@@ -316,7 +589,7 @@ func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if n, lines := s.Asked(own), strings.Count(said(), "deleted"); n > 0 || lines > 0 {
-			t.Errorf("60 changes of others: %d requests for the own presence, and %d times it is said to be deleted", n, lines)
+			t.Errorf("60 changes of others: %d requests for this candidate's presence, and %d times it is said to be deleted", n, lines)
 		}
 		if names := told(); !slices.Contains(names, "zz") {
 			t.Error("it does not know itself")
@@ -352,15 +625,15 @@ func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
 				a.Leads()
 				time.Sleep(25 * time.Minute)
 				a.Stays()
-				if n := made(s); n > 0 {
-					t.Errorf("%d presences of a pod that the server does not know", n)
+				if all := s.Presences(); made(s) != 1 || len(all) != 1 || all[0].Pod != (presence.Pod{}) {
+					t.Errorf("%d presences made of a pod that the server does not know: %+v", made(s), all)
 				}
 				cause := what
 				if what != `needs verb \"get\" on pods` {
-					cause = "the own pod is gone"
+					cause = "this pod is gone"
 				}
 				if n := strings.Count(said(), cause); n != 1 {
-					t.Errorf("%d times it says why there is none:\n%s", n, said())
+					t.Errorf("%d times it says why no pod owns its presence:\n%s", n, said())
 				}
 			})
 		})
@@ -396,7 +669,7 @@ func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) 
 				s.Server.Delete(multilocktest.LeasesPath + "/" + s.Presence("a").Name)
 				synctest.Wait()
 				if n := made(s); n != 1 {
-					t.Errorf("right after the first deletion it was made anew %d times", n)
+					t.Errorf("right after the first deletion it was recreated %d times", n)
 				}
 				for began := time.Now(); time.Since(began) < 10*time.Minute && made(s) <= most; time.Sleep(100 * time.Millisecond) {
 					for _, o := range s.Presences() {
@@ -404,7 +677,7 @@ func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) 
 					}
 				}
 				if n := made(s); n > most {
-					t.Errorf("in ten minutes it was made anew %d times", n)
+					t.Errorf("in ten minutes it was recreated %d times", n)
 				}
 				a.Stays()
 			})

@@ -7,7 +7,7 @@
 // objects of candidates instead. Every version of leader-for-life only waits while it exists.
 //
 // The package writes nothing and decides nothing about leadership: the lock Shield of package
-// multilock does. M1 to M12 are the rules of the shield, see docs/design.md.
+// multilock does. M1 to M12 are the rules of the shield, see docs/design-migration.md.
 //
 // # Permissions
 //

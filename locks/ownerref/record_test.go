@@ -85,7 +85,7 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"garbage where its stage stands": {apitest.ConfigMap(notes{record.AnnotationPhase: "x", record.AnnotationLegacyPods: `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]}, a), Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}},
 
 		"sealed":              {apitest.ConfigMap(sealed), Record{Kind: Sealed, Armed: true, Phase: "sealed", Step: 2}},
-		"sealed, made anew":   {apitest.ConfigMap(notes{record.AnnotationPhase: "sealed", record.AnnotationShieldArmed: "false"}), Record{Kind: Sealed, Phase: "sealed"}},
+		"sealed, recreated":   {apitest.ConfigMap(notes{record.AnnotationPhase: "sealed", record.AnnotationShieldArmed: "false"}), Record{Kind: Sealed, Phase: "sealed"}},
 		"clean":               {apitest.ConfigMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Phase: "clean"}},
 		"sealed, with owners": {apitest.ConfigMap(sealed, a), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Phase: "sealed", Step: 2}},
 		"sealed, with a pod":  {apitest.ConfigMap(sealed, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},

@@ -45,7 +45,7 @@ func FuzzObserver(f *testing.F) {
 		switch free.Cause {
 		case status.CauseReclaimed:
 			if noted != "me" && holder != "me" {
-				t.Errorf("%+v is taken for the own record", r)
+				t.Errorf("%+v is taken for its own record", r)
 			}
 		case status.CauseReleased:
 			if holder != "" || noted != "" && (token == 0 || token != released) {

@@ -79,8 +79,11 @@ func (o *Observer) Observe(s locks.Snapshot, now time.Time) bool {
 // went back, as when a database is restored from a backup. The observer believes it, and
 // every wait starts again. A read that found nothing has no version. It counts only if
 // nothing was seen since it was sent. If the record was known to be gone before, it counts
-// only if blind says that something may have happened unseen.
+// only if blind says that something may have happened unseen. A record that was seen to be gone
+// since the read was sent is not back because the read shows it.
 func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool, now time.Time) bool {
+	gone := o.known && !o.newest.Version.Exists()
+	knewGone := gone && !asOf.Exists() && asOf.Number == o.newest.Version.Number
 	switch {
 	case !s.Version.Exists():
 		if o.known && (o.newest.Version.Number != asOf.Number || !o.newest.Version.Exists() && !blind) {
@@ -92,10 +95,12 @@ func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool,
 		return true
 	case o.known && s.Version.Number < asOf.Number:
 		o.startOver, o.trail = true, trail{}
-	case o.known && s.Version.Number == o.newest.Version.Number && !o.newest.Version.Exists():
+	case s.Version.Number == o.newest.Version.Number && knewGone:
 		// The record exists, although something said that it did not.
 	case o.known && s.Version.Number <= o.newest.Version.Number:
 		return false
+	case gone && !knewGone && s.Version.UID == o.uid:
+		return false // it shows the record as it was before something said that it is gone
 	}
 	o.accept(s, now)
 	return true
@@ -127,7 +132,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		if wasBarred { // the last renewals may be none that this candidate sees
 			o.missed(now)
 		}
-		return // a deletion is no release (S4): the record that was seen counts until it expires
+		return // a deletion is not a release (S4): the record that was seen counts until it expires
 	}
 	same := s.Record.Holder == "" || s.Record.Holder == o.renewal.Holder
 	if o.exists && s.Record.LeaseDuration <= 0 && same { // somebody removed it, and its holder does not know

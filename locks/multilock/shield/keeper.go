@@ -339,7 +339,7 @@ func (k *keeper) act(ctx context.Context, do action) {
 // mending says why a leader writes the ConfigMap. It does so only if a manual edit or a
 // change of phase makes that necessary.
 var mending = map[action]string{
-	putUp: "it does not exist", join: "the own presence is not among its owners", arm: "it was not armed any more",
+	putUp: "it does not exist", join: "this candidate's presence is not among its owners", arm: "it was not armed any more",
 	seal: "it still has owners", notePhase: "it says another phase",
 }
 
@@ -450,6 +450,6 @@ func (k *keeper) handleFailure(r result) {
 		k.failing, k.trouble = r.do, r.err.Error()
 	}
 	if r.do == putUp && k.state.duty == leading && !conflict {
-		k.leaveIf(fmt.Errorf("%w: the ConfigMap is gone and could not be made anew: %w", ErrLegacy, r.err))
+		k.leaveIf(fmt.Errorf("%w: the ConfigMap is gone and could not be recreated: %w", ErrLegacy, r.err))
 	}
 }

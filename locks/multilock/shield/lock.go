@@ -4,7 +4,7 @@
 // Package shield replaces one kind of legacy lock: operator-sdk's leader-for-life, a
 // ConfigMap that the leader's pod owns.
 //
-// Its rules, M1 to M12, are in docs/design.md. The file rules.go holds them as code, and
+// Its rules, M1 to M12, are in docs/design-migration.md. The file rules.go holds them as code, and
 // state.go the state on which they decide, both without any I/O.
 package shield
 
@@ -108,7 +108,7 @@ func New(c Config) (*Lock, error) {
 func (c Config) check() error {
 	var err error
 	if c.Pod.Name == "" || c.Pod.UID == "" {
-		err = fmt.Errorf("the own pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", c.Pod)
+		err = fmt.Errorf("this pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", c.Pod)
 	}
 	return errors.Join(err, candidate.CheckMode(c.Mode), c.Timing.Validate())
 }
@@ -152,6 +152,10 @@ func (s *Lock) noteDoubt(ctx context.Context) {
 // SetUnhealthy has the presence object say why this candidate should not lead; see
 // package multilock.
 func (s *Lock) SetUnhealthy(why string) { s.presence.SetUnhealthy(why) }
+
+// SetZone has the presence object say in which zone this candidate is, if that was not known at first
+// or has changed. It does no I/O.
+func (s *Lock) SetZone(zone string) { s.presence.SetZone(zone) }
 
 // Peers reports which candidates have a presence object at the lock; see package
 // multilock.

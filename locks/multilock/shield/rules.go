@@ -70,7 +70,7 @@ func (s *state) rules() rules { return rules{s} }
 func (r rules) permission() locks.Permission {
 	switch {
 	case r.me == ownerref.Owner{}:
-		return locks.Permission{Why: "the own presence object does not exist yet"}
+		return locks.Permission{Why: "this candidate's presence does not exist yet"}
 	case !r.met:
 		return locks.Permission{Why: "the legacy ConfigMap has not been read yet"}
 	case r.stage.Phase == record.PhaseLegacy && r.isLeftOver():
@@ -90,7 +90,7 @@ func (r rules) isLeftOver() bool {
 func (r rules) next(now time.Time) step {
 	switch {
 	case r.me == ownerref.Owner{}:
-		return step{why: "the own presence object does not exist yet"}
+		return step{why: "this candidate's presence does not exist yet"}
 	case !r.known:
 		return step{do: read}
 	case r.duty == member:

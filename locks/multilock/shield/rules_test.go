@@ -75,9 +75,9 @@ func TestAPodOfTheOwnRevisionIsNotCalledLegacy(t *testing.T) {
 		return legacypods.Standing{Pod: ownerref.Owner{Name: name}, Kin: kin, Verdict: legacypods.Verdict{State: legacypods.Alive, MayLead: true}}
 	}
 	for want, c := range map[string]podCount{
-		"legacy pods that may still lead: old (alive)":                                 {standing: []legacypods.Standing{pod("old", false)}},
-		"pods of the own revision that have not announced themselves yet: new (alive)": {standing: []legacypods.Standing{pod("new", true)}},
-		"legacy pods that may still lead: a (alive), b (alive), c (alive), 1 more; pods of the own revision that have not announced themselves yet: new (alive); why": {
+		"legacy pods that may still lead: old (alive)":                                    {standing: []legacypods.Standing{pod("old", false)}},
+		"pods of this pod's revision that have not announced themselves yet: new (alive)": {standing: []legacypods.Standing{pod("new", true)}},
+		"legacy pods that may still lead: a (alive), b (alive), c (alive), 1 more; pods of this pod's revision that have not announced themselves yet: new (alive); why": {
 			standing: []legacypods.Standing{pod("a", false), pod("b", false), pod("new", true), pod("c", false), pod("d", false)}, note: "why",
 		},
 	} {
@@ -280,7 +280,7 @@ func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing
 	s = holder(sealed(1, 1))
 	s.wants(t, "sealed", grant)
 	for name, r := range map[string]ownerref.Record{
-		"unarmed": shield(1, false, me), "without the own presence": shield(1, true, other), "absent": absent(1),
+		"unarmed": shield(1, false, me), "without this candidate's presence": shield(1, true, other), "absent": absent(1),
 		"legacy": ownedBy(legacy, 1), "foreign": {Kind: ownerref.Foreign, Number: 1},
 	} {
 		s := holder(r)
@@ -344,7 +344,7 @@ func TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat(t *testing.T) {
 func TestM7AShieldMadeAnewIsWaitedForAgain(t *testing.T) {
 	again := ownerref.Owner{Name: me.Name, UID: "made-anew"}
 	anew := shield(3, true, other, me)
-	anew.UID = "made anew"
+	anew.UID = "recreated"
 	for name, happens := range map[string]func(s *state, now time.Time){
 		"another ConfigMap": func(s *state, now time.Time) { _ = s.observe(anew, now) },
 		"another presence": func(s *state, now time.Time) {
@@ -374,17 +374,17 @@ func TestM8EveryEventCountsWhileLeading(t *testing.T) {
 		events []ownerref.Record
 		ends   bool
 	}{
-		"a legacy pod takes it":                {[]ownerref.Record{ownedBy(legacy, 11)}, true},
-		"a legacy pod had it for a moment":     {[]ownerref.Record{absent(13), ownedBy(legacy, 12)}, true},
-		"an event from before the term":        {[]ownerref.Record{ownedBy(legacy, 9)}, false},
-		"it vanished":                          {[]ownerref.Record{absent(11)}, false},
-		"somebody else made it anew":           {[]ownerref.Record{{Kind: ownerref.Shield, UID: "another", Number: 12, Presences: []ownerref.Owner{me}, Armed: true}}, true},
-		"somebody else made it anew, sealed":   {[]ownerref.Record{{Kind: ownerref.Sealed, UID: "another", Number: 12}}, true},
-		"it was turned into something else":    {[]ownerref.Record{{Kind: ownerref.Foreign, Number: 11}}, true},
-		"another candidate joined":             {[]ownerref.Record{shield(11, true, me, other)}, false},
-		"the own presence was taken from it":   {[]ownerref.Record{shield(11, true, other)}, false},
-		"it was disarmed by somebody's hand":   {[]ownerref.Record{shield(11, false, me)}, false},
-		"it vanished after a gap in the watch": {[]ownerref.Record{absent(0)}, false},
+		"a legacy pod takes it":                       {[]ownerref.Record{ownedBy(legacy, 11)}, true},
+		"a legacy pod had it for a moment":            {[]ownerref.Record{absent(13), ownedBy(legacy, 12)}, true},
+		"an event from before the term":               {[]ownerref.Record{ownedBy(legacy, 9)}, false},
+		"it vanished":                                 {[]ownerref.Record{absent(11)}, false},
+		"somebody else recreated it":                  {[]ownerref.Record{{Kind: ownerref.Shield, UID: "another", Number: 12, Presences: []ownerref.Owner{me}, Armed: true}}, true},
+		"somebody else recreated it, sealed":          {[]ownerref.Record{{Kind: ownerref.Sealed, UID: "another", Number: 12}}, true},
+		"it was turned into something else":           {[]ownerref.Record{{Kind: ownerref.Foreign, Number: 11}}, true},
+		"another candidate joined":                    {[]ownerref.Record{shield(11, true, me, other)}, false},
+		"this candidate's presence was taken from it": {[]ownerref.Record{shield(11, true, other)}, false},
+		"it was disarmed by somebody's hand":          {[]ownerref.Record{shield(11, false, me)}, false},
+		"it vanished after a gap in the watch":        {[]ownerref.Record{absent(0)}, false},
 	} {
 		s := leader()
 		var err error

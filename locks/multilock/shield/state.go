@@ -132,14 +132,14 @@ func (s *state) isCounted() (bool, time.Time) {
 }
 
 // waitingFor names the legacy pods that may still lead, and says why M11 could not be
-// applied. Those of the own revision have probably just started.
+// applied. Those of this pod's revision have probably just started.
 func (c podCount) waitingFor() string {
 	const most = 3
 	var parts []string
 	for _, group := range []struct {
 		what string
 		kin  bool
-	}{{"legacy pods that may still lead: ", false}, {"pods of the own revision that have not announced themselves yet: ", true}} {
+	}{{"legacy pods that may still lead: ", false}, {"pods of this pod's revision that have not announced themselves yet: ", true}} {
 		var names []string
 		more := 0
 		for _, p := range c.standing {
@@ -301,7 +301,7 @@ func (s *state) lost(r ownerref.Record) error {
 		return fmt.Errorf("%w: %s", ErrLegacy, r.Why)
 	case ownerref.Shield, ownerref.Sealed:
 		if !s.ours[r.UID] {
-			return fmt.Errorf("%w: the ConfigMap was deleted, and somebody else made it anew", ErrLegacy)
+			return fmt.Errorf("%w: the ConfigMap was deleted, and somebody else recreated it", ErrLegacy)
 		}
 	}
 	return nil

@@ -172,6 +172,10 @@ func (t *Lock) Capabilities() locks.Capabilities {
 // package multilock.
 func (t *Lock) SetUnhealthy(why string) { t.presence.SetUnhealthy(why) }
 
+// SetZone has the presence object say in which zone this candidate is, if that was not known at first
+// or has changed. It does no I/O.
+func (t *Lock) SetZone(zone string) { t.presence.SetZone(zone) }
+
 // Peers reports which candidates have a presence object at the lock; see package
 // multilock.
 func (t *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { t.presence.Peers(ctx, tell) }

@@ -670,14 +670,14 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 		synctest.Wait()
 		s.held("nobody, a")
 		if got := record.StageOf(s.onLease().Version); got != want {
-			t.Errorf("the leader made it anew with %+v, want %+v", got, want)
+			t.Errorf("the leader recreated it with %+v, want %+v", got, want)
 		}
 		a.way.set(true)
 		s.server.Delete(leasePath)
 		s.leads(b.Seat, twinLease+time.Second, 1)
 		s.held("nobody, b")
 		if got := record.StageOf(s.onLease().Version); got != want {
-			t.Errorf("the next made it anew with %+v, want %+v", got, want)
+			t.Errorf("the next recreated it with %+v, want %+v", got, want)
 		}
 		b.end()
 		a.end()
@@ -733,7 +733,7 @@ func TestACandidateIsSeenByItsPresence(t *testing.T) {
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
 		all, err := presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock")
-		if err != nil || len(all) != 2 {
+		if err != nil || len(all) != 3 {
 			t.Fatalf("listed %+v, %v", all, err)
 		}
 		for _, o := range all {

@@ -88,17 +88,17 @@ func NewKeeper(c multilock.Config, mode multilock.Mode, shielded bool, failed ch
 	return presence.NewKeeper(presence.KeeperConfig{
 		Client: c.Lease.Client, Core: c.Core, Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Labels: c.Lease.Labels,
 		Candidate: c.Candidate, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
-		Version: c.Version, Mode: string(mode), TakeoverDelay: c.TakeoverDelay,
+		Version: c.Version, Mode: string(mode), TakeoverDelay: c.TakeoverDelay, KnownFrom: c.KnownFrom,
 		Shielded: shielded, Failed: failed, Timing: c.Timing, Logger: c.Lease.Logger,
 	})
 }
 
 // ShieldKeepers returns the presences, among all, of the candidates that keep a shield. A
-// candidate in mode lease does not keep one (M10).
+// candidate in mode lease does not keep one (M10), nor one whose presence does not end with its pod.
 func ShieldKeepers(all []presence.Object) []ownerref.Owner {
 	var owners []ownerref.Owner
 	for _, o := range all {
-		if CheckMode(multilock.Mode(o.Mode)) == nil {
+		if o.Pod.UID != "" && CheckMode(multilock.Mode(o.Mode)) == nil {
 			owners = append(owners, OwnerOf(o))
 		}
 	}

@@ -329,16 +329,23 @@ func (s *Stage) PeersOf(lock *Plain) func() []string {
 	var attending sync.WaitGroup
 	s.T.Cleanup(func() { cancel(); attending.Wait() })
 	attending.Go(func() { _ = lock.Capabilities().Guardian.Attend(ctx, func(locks.Permission) {}) })
-	var names []string
+	var names atomic.Pointer[[]string]
 	attending.Go(func() {
 		lock.Peers(ctx, func(peers []locks.Peer) {
-			names = nil
+			now := []string{}
 			for _, p := range peers {
-				names = append(names, strings.TrimSuffix(p.Identity+" "+p.Unhealthy, " "))
+				now = append(now, strings.TrimSuffix(p.Identity+" "+p.Unhealthy, " "))
 			}
+			names.Store(&now)
 		})
 	})
-	return func() []string { synctest.Wait(); return names }
+	return func() []string {
+		synctest.Wait()
+		if now := names.Load(); now != nil {
+			return *now
+		}
+		return nil
+	}
 }
 
 // Collects deletes the presences of pods that are gone, as the garbage collector does.
@@ -369,6 +376,8 @@ func (s *Stage) Collects() {
 
 // LandsLate has each write land so late whose path begins with one of these.
 func (s *Stage) LandsLate(by time.Duration, paths ...string) {
+	s.Server.Mu.Lock()
+	defer s.Server.Mu.Unlock()
 	s.Server.Landing = func(r *http.Request) bool {
 		if !slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(r.URL.Path, path) }) {
 			return true

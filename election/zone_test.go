@@ -1,0 +1,99 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+)
+
+// zoned is a candidate that does not know its zone at first. What it returns tells it.
+func zoned(config *election.Config) (tell func(zone string)) {
+	config.Candidate.Zone = ""
+	zones := make(chan string)
+	config.WatchZone = func(ctx context.Context, tell func(string)) {
+		for {
+			select {
+			case z := <-zones:
+				tell(z)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+	return func(zone string) { zones <- zone; synctest.Wait() }
+}
+
+func TestAZoneThatBecomesKnownIsOnTheRecordWithTheNextRenewal(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var tell func(string)
+		a := s.start("a", func(c *election.Config) { tell = zoned(c) })
+		if term, _ := a.Leads(); term.Zone != "" || s.record().Details.Zone != "" {
+			t.Errorf("zone %q, on the record %q", term.Zone, s.record().Details.Zone)
+		}
+		writes := a.link.Calls("write")
+		tell("z1")
+		time.Sleep(interval + interval/2)
+		if got := s.record().Details.Zone; got != "z1" {
+			t.Errorf("the record says zone %q", got)
+		}
+		time.Sleep(8*interval + interval/2)
+		if n := a.link.Calls("write") - writes; n < 9 || n > 10 {
+			t.Errorf("%d writes in ten intervals", n)
+		}
+		a.Stays()
+	})
+}
+
+func TestALeaderThatLearnsThatItsZoneIsEvacuatedLeavesIt(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b")
+		var tell func(string)
+		a := s.start("a", func(c *election.Config) { all.join(c); tell = zoned(c) })
+		b := s.candidate("b", all.join)
+		b.Start()
+		a.Leads()
+		s.evacuates("z-late")
+		time.Sleep(interval)
+		a.Stays()
+		tell("z-late")
+		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) {
+			t.Errorf("it ended with %v", cause)
+		}
+		b.Leads()
+	})
+}
+
+// TestAZoneThatBecomesKnownDecidesTheTakeoverDelay from then on.
+func TestAZoneThatBecomesKnownDecidesTheTakeoverDelay(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		var tell func(string)
+		b := s.candidate("b", func(c *election.Config) {
+			tell = zoned(c)
+			c.TakeoverDelay = func(o election.Takeover) time.Duration {
+				if o.Candidate.Zone == "z1" {
+					return 0
+				}
+				return time.Hour
+			}
+		})
+		b.Start()
+		time.Sleep(interval)
+		a.Stop()
+		time.Sleep(time.Minute)
+		b.Idles()
+		tell("z1")
+		if term, took := b.Leads(); term.Zone != "z1" || term.Cause != status.CauseReleased || took > 0 {
+			t.Errorf("it leads from zone %q after %v: %v", term.Zone, took, term.Cause)
+		}
+	})
+}
