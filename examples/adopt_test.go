@@ -16,9 +16,10 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 )
 
-var update = flag.Bool("update", false, "write the diffs into docs/adopt.md")
+var update = flag.Bool("update", false, "write the diffs into the pages of docs")
 
-const page = "../docs/adopt.md"
+// pages show the diffs of moves.
+var pages = map[string]string{"migration": "../docs/adopt-leader-for-life.md", "kubebuilder": "../docs/adopt-kubebuilder.md"}
 
 // moves are the examples that have a before and an after, and how many lines
 // their diff may change.
@@ -69,30 +70,25 @@ func TestBothSidesOfAMoveCompile(t *testing.T) {
 }
 
 func TestTheDocsShowTheDiffsThatAreCompiled(t *testing.T) {
-	raw, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	docs := string(raw)
-	for example := range moves {
+	for example, page := range pages {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
 		want, _ := diff(t, example)
 		// The block after the comment that names the example.
 		block := regexp.MustCompile("(?s)(<!-- diff of examples/" + example + " -->\n```diff\n)(.*?)(\n```)")
-		shown := block.FindStringSubmatch(docs)
-		if shown == nil {
+		shown := block.FindStringSubmatch(string(raw))
+		switch {
+		case shown == nil:
 			t.Errorf("%s has no diff of examples/%s", page, example)
-			continue
-		}
-		if shown[2] != want {
-			docs = strings.Replace(docs, shown[0], shown[1]+want+shown[3], 1)
-			if !*update {
-				t.Errorf("%s shows another diff of examples/%s: go test -update writes the right one:\n%s", page, example, want)
+		case shown[2] != want && *update:
+			text := strings.Replace(string(raw), shown[0], shown[1]+want+shown[3], 1)
+			if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
 			}
-		}
-	}
-	if *update {
-		if err := os.WriteFile(page, []byte(docs), 0o600); err != nil {
-			t.Fatal(err)
+		case shown[2] != want:
+			t.Errorf("%s shows another diff of examples/%s: go test -update writes the right one:\n%s", page, example, want)
 		}
 	}
 }

@@ -7,10 +7,11 @@
 //   - [Run] calls the work whenever this process leads. Start here.
 //   - [NewGroup] is for programs with many locks, which share connections and a watch. Package
 //     heartbeat keeps all of them by one write.
-//   - [Become] blocks until it does, for programs that call leader.Become of
+//   - [Become] blocks until this process leads, for programs that call leader.Become of
 //     operator-sdk today.
 //   - NewLasting of package ctrlruntime, a module of its own, is for managers of
-//     controller-runtime, and [Bridge] for electors of client-go.
+//     controller-runtime. Package leaderelection, another one, has the names of client-go's package for
+//     programs that call its RunOrDie or NewLeaderElector.
 //   - Run of package prometheus, a module of its own, is Run with an endpoint for Prometheus.
 //
 // In a pod the zero [Options] are enough, with a Role that allows get, list, create, update
@@ -39,16 +40,15 @@ package operator
 //	group.go                        Group.start             follows the Leases of the namespace; until the last election ends
 //	group.go                        Group.start             keeps the presence object; the same
 //	group.go                        Group.start             passes on which candidates there are; the same
+//	group.go                        Group.start             passes on the zone of this process; the same
 //	group.go                        Group.start             finds out its own container's ID; until that is settled, or the last election ends
+//	election.go                     Election.join           ends the reports of the zone; none before the end of Run
 //	group.go                        groupRoster.Peers       ends the reports of candidates; none before the end of Run
 //	group.go                        leases.Enter            gives the place of a write to another; a timer, which the answer stops
 //	deaths.go                       deaths.join             asks for the proof of a holder's death; until there is one, or no election asks any more
 //	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
 //	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
 //	../internal/leasewatch/view.go  View.missesNews         doubts a silent watch; a timer, which the answer to a read stops
-//	bridge.go                       Bridge.Run              the elector; until the work has returned
-//	bridge.go                       Bridge.Run              ends the context of the work when the Bridge cannot go on; at once
-//	bridge.go                       Bridge.Run              ends the elector when the work is to stop and nobody leads; at once
 //	../internal/transport/conns.go  conns.dialer            ends a dial when all connections are closed; none before that
 //	../internal/transport/obey.go   obeying.RoundTrip       one request; until its answer, or soon after the end of its context, unless foreign code does not obey that
 //	../internal/transport/obey.go   obeying.giveUp          takes the answer to a request that was given up; until that comes

@@ -113,7 +113,7 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 }
 
 // New returns an Election that does nothing until its Run is called. It asks the API server
-// only for this node's zone, if it may read that.
+// only who this is, where nothing else says it, and for this node's zone.
 func New(ctx context.Context, name string, o Options) (*Election, error) {
 	return newElection(ctx, name, o, func(*election.Config) {}, nil)
 }
@@ -146,8 +146,8 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 	}
 	c := election.Config{
 		Timing: o.Timing, TakeoverDelay: o.takeoverDelay(), Health: o.Health,
-		CampaignUnfinished: o.CampaignUnfinished,
-		TracerProvider:     o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
+		CampaignUnfinished: o.CampaignUnfinished, WaitOnAbsent: o.WaitOnAbsent && !o.Disabled,
+		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
 	if o.ExitOnOverrun {
 		c.OnOverrun = e.exitOnOverrun
@@ -175,6 +175,7 @@ func (e *Election) join(c *election.Config, name string) (err error) {
 	e.environment, e.roster = g.environment, groupRoster{g}
 	c.Candidate, c.Queue = g.environment.Self.Candidate(), g.locks.Enter
 	c.ProcessID, c.ProveDead = g.witness.ProcessID, g.deaths.dead
+	c.WatchZone = func(ctx context.Context, tell func(string)) { context.AfterFunc(ctx, g.zones.add(tell)) }
 	if c.Lock, err = g.locks.New(name); err != nil {
 		err = fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
 	}
@@ -198,7 +199,7 @@ func (e *Election) place(ctx context.Context, c *election.Config, name string) e
 	}
 	e.closers = []func(){c.Lock.Capabilities().CloseConnections, pods.Transport.CloseConnections}
 	e.witness = env.Witness(pods, name, "")
-	c.ProcessID, c.ProveDead = e.witness.ProcessID, e.witness.Dead
+	c.ProcessID, c.ProveDead, c.WatchZone = e.witness.ProcessID, e.witness.Dead, e.zones
 	if e.options.LeaderService == "" {
 		return nil
 	}
@@ -243,6 +244,15 @@ func logger(ctx context.Context, o Options) logr.Logger {
 type roster interface {
 	Peers(ctx context.Context, tell func([]locks.Peer))
 	SetUnhealthy(why string)
+	SetZone(zone string)
+}
+
+// zones reports the zone of this process, to the other candidates too.
+func (e *Election) zones(ctx context.Context, tell func(zone string)) {
+	e.environment.WatchZone(ctx, func(zone string) {
+		e.roster.SetZone(zone)
+		tell(zone)
+	})
 }
 
 // peers returns the function that reports the lock's peers. It logs preferred zones that have
@@ -281,8 +291,9 @@ func (a alone) Peers(_ context.Context, tell func([]locks.Peer)) {
 	tell([]locks.Peer{{Candidate: a.candidate}})
 }
 
-// SetUnhealthy has nobody to tell.
+// SetUnhealthy and SetZone have nobody to tell.
 func (alone) SetUnhealthy(string) {}
+func (alone) SetZone(string)      {}
 
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It
 // leaves no connection of the election open.

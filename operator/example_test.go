@@ -11,13 +11,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -104,9 +102,6 @@ func ExampleBecome() {
 
 func ExampleOptions_AddFlags() {
 	var o operator.Options
-	if err := o.FromEnvironment(); err != nil { // before AddFlags, so that flags win
-		panic(err)
-	}
 	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)
 	o.AddFlags(flags)
 	if err := flags.Parse([]string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=20s"}); err != nil {
@@ -170,44 +165,4 @@ func ExampleGuardConfig() {
 	// Output:
 	// before it leads: true
 	// while it leads: <nil>
-}
-
-// For programs that keep their LeaderElector of client-go. It leads when the election behind
-// the bridge does.
-func ExampleBridge() {
-	o, end := pod()
-	defer end()
-	e, err := operator.New(context.Background(), "my-operator", o)
-	if err != nil {
-		panic(err)
-	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	bridge := operator.NewBridge(e)
-	config := bridge.LeaderElection()
-	stopped := make(chan struct{})
-	config.Callbacks = leaderelection.LeaderCallbacks{
-		OnStartedLeading: func(ctx context.Context) {
-			fmt.Println("leading:", e.Status().Holder)
-			stop()
-			<-ctx.Done() // the work goes here
-			close(stopped)
-		},
-		OnStoppedLeading: func() {},
-	}
-	elector, err := leaderelection.NewLeaderElector(config)
-	if err != nil {
-		panic(err)
-	}
-	err = bridge.Run(ctx, func(ctx context.Context) error {
-		elector.Run(ctx)
-		if bridge.Led() {
-			<-stopped // the lease is kept until this returns
-		}
-		return nil
-	})
-	fmt.Println("released:", err)
-	// Output:
-	// leading: my-operator-1_p1_3f9a
-	// released: <nil>
 }

@@ -14,19 +14,31 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/extension"
 )
 
 const electFlag = "leader-elect"
 
 // AddFlags adds a flag to fs for each option that a user may want to set, under the names
-// that Kubernetes' own components use where these exist. The fields' present values are the
-// defaults. Parse fs before the Options are used.
+// that Kubernetes' own components use where these exist. The default of each flag is what the
+// environment says, see [Options.FromEnvironment], or else the field's present value. Parse fs
+// before the Options are used: what is wrong with the environment is an error then.
 //
 // A flag that fs has already, such as the --leader-elect of kubebuilder's programs, is
-// shared: it still sets the program's variable, and sets the field as well. So call AddFlags
+// shared: it still sets the program's variable, and sets the field as well. Whether there is an
+// election, its default decides, and not the environment. So call AddFlags
 // after the program's own flags are defined, and after fs.AddGoFlagSet, which drops flags
 // that fs has.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.mistaken = o.FromEnvironment()
+	o.addFlags(fs)
+}
+
+func init() {
+	extension.AddFlags = func(o any, fs *pflag.FlagSet) { o.(*Options).addFlags(fs) }
+}
+
+func (o *Options) addFlags(fs *pflag.FlagSet) {
 	if theirs := fs.Lookup(electFlag); theirs != nil {
 		o.decide(theirs.Value)
 	}
@@ -43,6 +55,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 // that kubebuilder made. Package flag panics if a program defines a flag of the
 // same name afterwards, so call AddGoFlags right before the flags are parsed.
 func (o *Options) AddGoFlags(fs *flag.FlagSet) {
+	o.mistaken = o.FromEnvironment()
 	if theirs := fs.Lookup(electFlag); theirs != nil {
 		o.decide(theirs.Value)
 	}

@@ -194,7 +194,7 @@ func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
 }
 
 // TestAVariableThatNothingReadsIsNamed: a lease duration that is not the one that was meant may cost
-// safety. What Kubernetes sets for Services, such as one called leader-elect, is no mistake.
+// safety. What Kubernetes sets for Services, such as one called leader-elect, is not a mistake.
 func TestAVariableThatNothingReadsIsNamed(t *testing.T) {
 	for name, want := range map[string]string{
 		"LEADER_ELECT_LEASE_DURATON":            "LEADER_ELECT_LEASE_DURATION",
@@ -251,6 +251,6 @@ func TestWhatIsWrongWithOptionsIsKnownAsThat(t *testing.T) {
 	}
 	o.Self.Kubeconfig, o.Config = "no-such-file", nil
 	if _, err := New(t.Context(), "op", o); err == nil || errors.Is(err, ErrOptions) {
-		t.Errorf("the way to the API server is no option: %v", err)
+		t.Errorf("the way to the API server is not an option: %v", err)
 	}
 }

@@ -43,7 +43,8 @@ type Group struct {
 	keeper      *presence.Keeper
 	view        *leasewatch.View
 	locks       extension.Locks
-	peers       peerHub
+	peers       hub[[]locks.Peer]
+	zones       hub[string]
 	witness     *proof.Witness
 	deaths      deaths
 
@@ -58,7 +59,7 @@ type Group struct {
 // the program, and must not be empty: the process announces itself under it, and all candidates
 // of the locks should use the same. o applies to all elections; o.Name has no meaning. NewGroup
 // refuses Disabled, LeaderService, and any Mode but ModeLease. Like New, it asks the API server
-// only for this node's zone.
+// only who and where this is.
 //
 // The background work begins with the first election that runs, and ends with the last. The Run
 // of that last one returns when it has ended. An election that begins meanwhile waits for that.
@@ -203,6 +204,12 @@ func (g *Group) start(ctx context.Context) (end func(), err error) {
 	others.Go(func() { g.view.Run(rest) })
 	others.Go(func() { g.keeper.Run(rest) })
 	others.Go(func() { g.keeper.Peers(rest, g.peers.set) })
+	others.Go(func() {
+		g.environment.WatchZone(rest, func(zone string) {
+			g.keeper.SetZone(zone)
+			g.zones.set(zone)
+		})
+	})
 	others.Go(func() { g.witness.FindContainer(rest) })
 	endLocks := g.locks.Start(ctx)
 	return func() {
@@ -315,29 +322,32 @@ func (r groupRoster) Peers(ctx context.Context, tell func([]locks.Peer)) {
 // SetUnhealthy has the presence object say why this process should not lead.
 func (r groupRoster) SetUnhealthy(why string) { r.keeper.SetUnhealthy(why) }
 
-// peerHub passes the peers on to all elections of a Group.
-type peerHub struct {
+// SetZone does nothing: the Group tells the zone itself.
+func (groupRoster) SetZone(string) {}
+
+// hub passes what is known on to all elections of a Group.
+type hub[T any] struct {
 	mu    sync.Mutex
-	last  []locks.Peer
+	last  T
 	known bool
-	tells map[*func([]locks.Peer)]struct{}
+	tells map[*func(T)]struct{}
 }
 
-func (h *peerHub) set(peers []locks.Peer) {
+func (h *hub[T]) set(now T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last, h.known = peers, true
+	h.last, h.known = now, true
 	for tell := range h.tells {
-		(*tell)(peers) // it never blocks
+		(*tell)(now) // it never blocks
 	}
 }
 
-// add has tell called now, if the peers are known, and at each change until remove is called.
-func (h *peerHub) add(tell func([]locks.Peer)) (remove func()) {
+// add has tell called now, if something is known, and at each change until remove is called.
+func (h *hub[T]) add(tell func(T)) (remove func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.tells == nil {
-		h.tells = map[*func([]locks.Peer)]struct{}{}
+		h.tells = map[*func(T)]struct{}{}
 	}
 	h.tells[&tell] = struct{}{}
 	if h.known {

@@ -105,7 +105,7 @@ func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
 	}
 	for _, line := range refused {
 		if strings.Contains(line, `"error"`) || strings.Contains(line, "metadata") {
-			t.Errorf("an Event that is not posted is no error, and not worth all of it: %s", line)
+			t.Errorf("an Event that is not posted is not an error, and not worth all of it: %s", line)
 		}
 	}
 	if got := own.with(`"error"`); len(got) > 0 {

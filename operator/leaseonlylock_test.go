@@ -35,7 +35,7 @@ func TestAPodIsSeenInItsOwnNamespaceAlone(t *testing.T) {
 		server, o := inPod(t)
 		o.Namespace = namespace
 		err := Run(t.Context(), "op", func(ctx context.Context, _ election.Term) error {
-			for late := time.Now().Add(10 * time.Second); len(want) != len(presences(server, "ns")) && time.Now().Before(late); {
+			for late := time.Now().Add(time.Minute); len(want) != len(presences(server, "ns")) && time.Now().Before(late); {
 				time.Sleep(time.Millisecond)
 			}
 			return nil

@@ -29,7 +29,7 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// Options say how an operator takes part in its election. The zero value is ready to use in a
+// Options configures an operator's election. The zero value is ready to use in a
 // pod: a Lease in the pod's namespace, with the timing of package election.
 type Options struct {
 	// Name of the lock. Empty means the name that Run, Become or New is given.
@@ -92,6 +92,10 @@ type Options struct {
 	TakeoverDelay func(election.Takeover) time.Duration
 	// CampaignUnfinished is that of [election.Config].
 	CampaignUnfinished bool
+	// WaitOnAbsent makes a candidate that finds no record wait a LeaseDuration before it takes the lock, and
+	// another before its work begins: somebody may have deleted the record of a holder that still
+	// leads. See [election.Config]. It has no meaning if Disabled.
+	WaitOnAbsent bool
 	// WorkOutlivesProcess says that the work may go on when this process has ended, such as work in another
 	// process. The record then holds nothing by which other candidates, or the next process of
 	// this pod, could prove that this one is dead, so they wait until the lease has run out.
@@ -122,6 +126,8 @@ type Options struct {
 	byFlag bool
 	// unread are variables that FromEnvironment left alone, though they have the prefix.
 	unread []string
+	// mistaken is what was wrong with the environment when flags were added.
+	mistaken error
 }
 
 // ErrOptions is wrapped by errors about Options, and about the variables that stand for them.
@@ -130,40 +136,39 @@ var ErrOptions = errors.New("the options cannot be used")
 // flags adds a flag to fs for each field that has one. Fields whose zero value means a
 // default stay zero unless the flag is given, so that other sources of them count.
 func (o *Options) flags(fs *pflag.FlagSet) {
-	elect := fs.VarPF(&negated{&o.Disabled}, electFlag, "", "Elect one leader among the replicas. Without it this one leads at once.")
+	elect := fs.VarPF(&negated{&o.Disabled}, electFlag, "", "Elect one leader among the replicas. If false, this replica leads at once, without an election.")
 	elect.NoOptDefVal = "true"
-	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty means the program's own choice.")
-	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty means the pod's.")
+	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty: the name that the program gives.")
+	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty: the pod's namespace.")
 	t := o.Timing.WithDefaults()
 	exclusive := &given{value: &o.Timing.Exclusive}
 	durations := []*defaulted{
 		{value: &o.Timing.LeaseDuration, unlessGiven: t.LeaseDuration}, {value: &o.Timing.RenewDeadline, unlessGiven: t.RenewDeadline},
 		{value: &o.Timing.RenewInterval, unlessGiven: t.RenewInterval}, {value: &o.Timing.AttemptTimeout, unlessGiven: t.AttemptTimeout},
 	}
-	fs.Var(&named{durations, exclusive, ""}, "leader-elect-timing", "The next five by name: default, patient (60s, 54s, 6s: a leader outlives an outage of the API of 45s) or fast (3s, 2.5s, 0.5s, exclusive). Those that are given win over it.")
-	fs.Var(durations[0], "leader-elect-lease-duration", "How long the others leave a silent leader the Lease. Whole seconds.")
-	fs.Var(durations[1], "leader-elect-renew-deadline", "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
-	fs.Var(durations[2], "leader-elect-retry-period", "How often the leader renews.")
-	fs.Var(durations[3], "leader-elect-attempt-timeout", "How long a request goes without an answer until a read overtakes it. Default is the retry period.")
-	fs.VarPF(exclusive, "leader-elect-exclusive", "", "No client-go candidate shares the Lease, so that the retry period may be below a second at no cost.").NoOptDefVal = "true"
-	fs.Var(&defaulted{value: &o.Timing.StopTimeout, unlessGiven: t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
-	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
-	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
-	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
-	fs.StringVar(&o.LeaderService, "leader-elect-service", o.LeaderService, "Name of a Service without a selector that points to the leader's pod. Empty means none.")
-	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock, "The lock in client-go's words: leases is mode lease; configmapsleases and endpointsleases are mode dual with that legacy kind. Empty means the mode.")
-	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock, see the migration's runbook) or dual (auto that goes no further than phase dual).")
+	fs.Var(&named{durations, exclusive, ""}, "leader-elect-timing", "Sets the next five flags by name: default, patient (60s, 54s, 6s: a leader outlives an API outage of 45s) or fast (3s, 2.5s, 0.5s, exclusive). A flag that is given wins over the name.")
+	fs.Var(durations[0], "leader-elect-lease-duration", "How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
+	fs.Var(durations[1], "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. Shorter than the lease duration by at least the time that the work needs to stop.")
+	fs.Var(durations[2], "leader-elect-retry-period", "How often the leader renews the Lease.")
+	fs.Var(durations[3], "leader-elect-attempt-timeout", "How long to wait for an answer before the Lease is read on another connection. The first request is not canceled. Default: the retry period.")
+	fs.VarPF(exclusive, "leader-elect-exclusive", "", "No client-go candidate shares the Lease. The check of the timing then adds no second to a retry period below one.").NoOptDefVal = "true"
+	fs.Var(&defaulted{value: &o.Timing.StopTimeout, unlessGiven: t.StopTimeout}, "leader-elect-stop-timeout", "How long the leader renews the Lease for work that was asked to stop.")
+	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Preferred zones for the leader, most preferred first.")
+	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process if the work has not stopped in time.")
+	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty: the address in the kubeconfig, or the cluster's own.")
+	fs.StringVar(&o.LeaderService, "leader-elect-service", o.LeaderService, "Name of a Service without a selector, to be pointed to the leader's pod. Empty: none.")
+	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock, "The lock in client-go's words: leases is mode lease; configmapsleases and endpointsleases are mode dual with that legacy kind. Empty: the mode decides.")
+	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual).")
 	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
-	fs.StringVar(&o.LegacyName, "leader-elect-legacy-name", o.LegacyName, "Name of the legacy lock. Empty means that of the Lease.")
-	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty means that of the own workload.")
+	fs.StringVar(&o.LegacyName, "leader-elect-legacy-name", o.LegacyName, "Name of the legacy lock. Empty: the name of the Lease.")
+	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment, StatefulSet or DaemonSet.")
 	o.LegacyGrace = cmp.Or(o.LegacyGrace, legacypods.GraceDefault)
-	fs.Var((*grace)(&o.LegacyGrace), "leader-elect-legacy-grace", "Silence of a node after which a legacy pod on it counts as gone. 0 is never.")
+	fs.Var((*grace)(&o.LegacyGrace), "leader-elect-legacy-grace", "How long a node must be silent before a legacy pod on it counts as gone. 0: never.")
 }
 
 // FromEnvironment sets every field that has a flag from the environment, where the variable
 // of the flag's name is set: LEADER_ELECT_LEASE_DURATION for --leader-elect-lease-duration.
-// It is for operators whose flags are written by others, such as OLM. Call it before
-// AddFlags: then flags win.
+// It is for programs that have no flags: AddFlags, AddGoFlags and Become call it themselves.
 //
 // A variable whose name differs from one of these by two letters at most is an error. Others with
 // the prefix LEADER_ELECT_ are logged when the election is made, but not those that Kubernetes sets
@@ -171,6 +176,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 func (o *Options) FromEnvironment() error {
 	fs := pflag.NewFlagSet("environment", pflag.ContinueOnError)
 	o.flags(fs)
+	o.unread = nil
 	var errs []error
 	var names []string
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -220,7 +226,7 @@ func similar(a, b string, most int) bool {
 // tellUnread logs the variables that nothing reads.
 func (o Options) tellUnread() {
 	if len(o.unread) > 0 {
-		o.Logger.Info("these variables are no options of the election: nothing reads them here; are they misspelled?", "variables", o.unread)
+		o.Logger.Info("no option of the election has these variables: correct their names, or remove them", "variables", o.unread)
 	}
 }
 
@@ -233,7 +239,7 @@ func (o Options) validate(name string) error {
 	if o.LeaderService != "" && o.Disabled {
 		errs = append(errs, fmt.Errorf("leader election is disabled, so nothing would point service %q to this process: unset one of the two", o.LeaderService))
 	}
-	return errors.Join(append(errs, o.checkMode(), checkZones(o.PreferredZones))...)
+	return errors.Join(append(errs, o.mistaken, o.checkMode(), checkZones(o.PreferredZones))...)
 }
 
 // takeoverDelay returns the configured takeover delay, or that of the zones' order. A lone candidate
@@ -257,11 +263,13 @@ func (o Options) environment() environment.Environment {
 	}
 }
 
-// SelfOptions say what need not be found out about this process. Every field that is set
-// overrides the environment: in a pod POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME,
-// CONTAINER_NAME, NODE_ZONE and POD_IP, which the pod's template sets by the downward API, or else
-// the host's name and the namespace of the service account. Outside of a pod the identity is made
-// of the host's name and the kubeconfig's user.
+// SelfOptions say what need not be found out about this process. In a pod, nothing need be said:
+// the token of its service account names the pod, its UID and namespace, and since Kubernetes 1.30
+// its node; the mounts of the process name the container, and the label of the node is the zone.
+// Where these say nothing the environment counts: POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME and
+// CONTAINER_NAME; and NODE_ZONE comes before the label of the node. Only POD_IP must be set, for a
+// LeaderService. docs/install.md has the whole order. Every field that is set overrides all that.
+// Outside of a pod the identity is made of the host's name and the kubeconfig's user.
 type SelfOptions struct {
 	Identity  string // must be unique per process start; zero makes one up
 	PodName   string
@@ -329,7 +337,7 @@ func checkZones(preferred []string) error {
 		case z == "":
 			errs = append(errs, fmt.Errorf("preferred zone %d of %d has no name: leave it out", i+1, len(preferred)))
 		case len(wrong) > 0:
-			errs = append(errs, fmt.Errorf("preferred zone %q is no zone: %s", z, strings.Join(wrong, "; ")))
+			errs = append(errs, fmt.Errorf("preferred zone %q is not a zone: %s", z, strings.Join(wrong, "; ")))
 		case slices.Contains(preferred[:i], z):
 			errs = append(errs, fmt.Errorf("preferred zone %q is named twice: name it once, in its place", z))
 		}

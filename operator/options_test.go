@@ -23,19 +23,17 @@ import (
 // unchanged. A new field of election.Config must be an option or be set here.
 func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	setHere := map[string]bool{
-		"Lock": true, "Candidate": true, "WaitOnAbsent": true, "StopAtLoss": true,
-		"OnOverrun": true, "WatchPeers": true, "ProcessID": true, "ProveDead": true, "Queue": true,
+		"Lock": true, "Candidate": true, "StopAtLoss": true,
+		"OnOverrun": true, "WatchZone": true, "WatchPeers": true, "ProcessID": true, "ProveDead": true, "Queue": true,
 	}
 	var given election.Config
-	o := Options{
-		Disabled:           true,
-		Timing:             election.Timing{LeaseDuration: time.Minute},
-		CampaignUnfinished: true,
-		TakeoverDelay:      func(election.Takeover) time.Duration { return 0 },
-		Health:             election.Health{Check: func(context.Context) error { return nil }},
-		TracerProvider:     tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
-		Logger: plain.Logger(funcr.New(func(string, string) {}, funcr.Options{})),
-	}
+	_, o := inPod(t)
+	o.Timing = election.Timing{LeaseDuration: time.Minute}
+	o.CampaignUnfinished, o.WaitOnAbsent = true, true
+	o.TakeoverDelay = func(election.Takeover) time.Duration { return 0 }
+	o.Health = election.Health{Check: func(context.Context) error { return nil }}
+	o.TracerProvider, o.MeterProvider = tracenoop.NewTracerProvider(), metricnoop.NewMeterProvider()
+	o.Logger = plain.Logger(funcr.New(func(string, string) {}, funcr.Options{}))
 	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil); err != nil {
 		t.Fatal(err)
 	}

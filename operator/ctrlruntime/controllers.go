@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -68,9 +69,9 @@ func gateController(r manager.Runnable) error {
 	return nil
 }
 
-// controllers are the names of a term's controllers.
-func (t *term) controllers() (names []string) {
-	for _, r := range t.runnables {
+// controllersOf are the names of the controllers among runnables.
+func controllersOf(all ...manager.Runnable) (names []string) {
+	for _, r := range all {
 		if c, is := controllerOf(r); is {
 			names = append(names, c.FieldByName("Name").String())
 		}
@@ -184,11 +185,52 @@ var queueGauges = sync.OnceValue(func() (all []*prometheus.GaugeVec) {
 // queueGauge matches the description of such a gauge.
 var queueGauge = regexp.MustCompile(`fqName: "(workqueue_(?:depth|unfinished_work_seconds|longest_running_processor_seconds))", help: ("(?:[^"\\]|\\.)*"), .*variableLabels: {([^}]*)}`)
 
-// resetGauges removes what the queues of controllers have left in the metrics. The next queue of that
-// name would count on from it, and it would look like a queue meanwhile.
-func resetGauges(controllers []string) {
-	for _, vector := range queueGauges() {
-		for _, name := range controllers {
+// gaugeUsers counts the terms with running queues, by the names of their controllers.
+type gaugeUsers struct {
+	mu   sync.Mutex
+	live map[string]int
+}
+
+// gauges are those of this process, as the registry is: several managers may have controllers of the same
+// names.
+var gauges = gaugeUsers{live: map[string]int{}}
+
+// begin says that controllers are about to start. Their queues count from zero on, unless others of those
+// names count.
+func (g *gaugeUsers) begin(controllers []string) {
+	g.reset(controllers)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range controllers {
+		g.live[name]++
+	}
+}
+
+// end says that the term of controllers is over, and whether they began. Their gauges would look like those
+// of a queue. It removes them in a second, because a priority queue that is shut down may count until then.
+func (g *gaugeUsers) end(controllers []string, began bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range controllers {
+		if !began {
+			break
+		}
+		if g.live[name]--; g.live[name] == 0 {
+			delete(g.live, name)
+		}
+	}
+	time.AfterFunc(time.Second, func() { g.reset(controllers) })
+}
+
+// reset removes the gauges of controllers of which none runs.
+func (g *gaugeUsers) reset(controllers []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range controllers {
+		if g.live[name] > 0 {
+			continue
+		}
+		for _, vector := range queueGauges() {
 			vector.DeletePartialMatch(prometheus.Labels{"name": name})
 		}
 	}

@@ -27,7 +27,7 @@ type handlers struct {
 	calls      sync.WaitGroup // of handlers
 }
 
-// registration is that of a handler of a term. Those of some caches are no keys of a map.
+// registration is that of a handler of a term. Those of some caches are not keys of a map.
 type registration struct {
 	toolscache.ResourceEventHandlerRegistration
 }

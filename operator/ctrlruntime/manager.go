@@ -37,7 +37,7 @@ type Manager struct {
 	// Only Start may run it.
 	Election *operator.Election
 
-	bridge  *operator.Bridge
+	bridge  *bridge
 	config  *rest.Config
 	options ctrl.Options
 }
@@ -67,10 +67,14 @@ func NewManager(config *rest.Config, options ctrl.Options, o operator.Options) (
 		return nil, err
 	}
 	if m.Election != nil {
-		m.bridge = operator.NewBridge(m.Election)
-		timed := m.bridge.LeaderElection()
-		options.LeaderElectionResourceLockInterface = timed.Lock
-		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &timed.LeaseDuration, &timed.RenewDeadline, &timed.RetryPeriod
+		m.bridge = newBridge(m.Election)
+		options.LeaderElectionResourceLockInterface = m.bridge
+		lease, retry := bridgeLeaseDuration, bridgeRetryPeriod
+		deadline, err := renewDeadline(m.Election.Timing().StopGrace)
+		if err != nil {
+			return nil, fmt.Errorf("the manager's election: %w", err)
+		}
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lease, &deadline, &retry
 	}
 	m.Manager, err = ctrl.NewManager(config, options)
 	return m, err
@@ -141,13 +145,14 @@ func use(to, from *time.Duration) {
 // The lease is kept while the manager stops, for up to GracefulShutdownTimeout, which
 // replaces StopTimeout here. StopGrace and ExitOnOverrun apply to a lost leadership. The
 // lease is released when the manager has stopped with all its runnables. If the manager
-// returns an error, something may still run, so the lease is left to expire. A lost
-// leadership is the error election.ErrLost, beside controller-runtime's.
+// returns an error, something may still run, so the lease is left to expire. A leadership
+// that is lost while nobody has asked the manager to stop is the error election.ErrLost, beside
+// controller-runtime's.
 func (m *Manager) Start(ctx context.Context) error {
 	if m.bridge == nil {
 		return m.Manager.Start(ctx)
 	}
-	return m.bridge.Run(ctx, m.Manager.Start)
+	return m.bridge.run(ctx, m.Manager.Start)
 }
 
 // GuardedClient returns a client like GetClient's that writes only while this process leads:

@@ -72,7 +72,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"has no name":                  func(o *ctrl.Options) { o.LeaderElectionID = "" },
 		"LeaseDuration":                func(o *ctrl.Options) { o.LeaseDuration = ptr.To(5 * time.Second) },
 		"LeaderElectionResourceLockInterface is set": func(o *ctrl.Options) {
-			o.LeaderElectionResourceLockInterface = &operator.Bridge{}
+			o.LeaderElectionResourceLockInterface = &bridge{}
 		},
 		"use configmapsleases": func(o *ctrl.Options) { o.LeaderElectionResourceLock = "configmaps" },
 		"is unknown":           func(o *ctrl.Options) { o.LeaderElectionResourceLock = "pods" },

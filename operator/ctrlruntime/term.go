@@ -66,7 +66,7 @@ func (t *term) begin(ctx context.Context) (end func()) {
 		t.mu.Unlock()
 		t.handlers.remove()
 		t.running.Wait()
-		resetGauges(t.controllers())
+		gauges.end(controllersOf(t.runnables...), t.runs)
 	}
 }
 
@@ -88,6 +88,7 @@ func (t *term) run() error {
 
 // start starts a runnable. t.mu is held, so that the term is not over.
 func (t *term) start(r manager.Runnable) {
+	gauges.begin(controllersOf(r))
 	t.running.Go(func() {
 		if t.ctx.Err() != nil { // it ended while it was set up
 			return

@@ -113,7 +113,7 @@ func (s *stream) pass(ctx context.Context) {
 	for {
 		renewed := s.renewed
 		if s.lists() {
-			renewed = nil // to begin the list anew would take longer
+			renewed = nil // to start the list over would take longer
 		}
 		select {
 		case e, is := <-s.from.ResultChan():

@@ -37,21 +37,13 @@ The environment of a candidate, as the YAML of a container's env: what the downw
 the options unless they are arguments.
 */}}
 {{- define "zonelect.environment" -}}
-- name: POD_NAME
-  valueFrom: {fieldRef: {fieldPath: metadata.name}}
-- name: POD_UID
-  valueFrom: {fieldRef: {fieldPath: metadata.uid}}
-- name: POD_NAMESPACE
-  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-- name: NODE_NAME
+- name: NODE_NAME # tokens name the node since Kubernetes 1.30
   valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+- name: NODE_ZONE # empty before Kubernetes 1.35: then the node's label is read
+  valueFrom: {fieldRef: {fieldPath: "metadata.labels['topology.kubernetes.io/zone']"}}
 {{- if .Values.election.service }}
 - name: POD_IP # what the Service points to while this pod leads
   valueFrom: {fieldRef: {fieldPath: status.podIP}}
-{{- end }}
-{{- if ne (include "zonelect.form" .) "poll" }}
-- name: CONTAINER_NAME
-  value: {{ .Values.containerName }}
 {{- end }}
 {{- if eq .Values.election.passAs "environment" }}
 {{- range include "zonelect.options" . | fromYamlArray }}

@@ -1,18 +1,19 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package operator
+package ctrlruntime
 
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
@@ -25,18 +26,16 @@ var errUnstopped = errors.New("a runnable did not stop")
 
 // replica is a program that has client-go's elector on a bridge.
 type replica struct {
-	*Bridge
+	*bridge
 	link    *lockstest.Faulty
 	cancel  context.CancelFunc
 	started chan time.Time // gets the time when its work begins
 	ended   chan time.Time // gets the time when its work is told to end
 	over    chan error     // gets the result of Run
 	slow    time.Duration  // how long its work takes to stop
-	timing  [3]time.Duration
-	cutOff  bool        // none of its requests is answered
-	again   bool        // it runs the LeaderElector until its context ends
-	heard   chan string // gets each identity passed to OnNewLeader
-	result  error       // of its work
+	cutOff  bool           // none of its requests is answered
+	heard   chan string    // gets each identity passed to OnNewLeader
+	result  error          // of its work
 }
 
 func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func(*replica)) *replica {
@@ -44,7 +43,7 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	r := &replica{
 		link: lockstest.NewFaulty(lock), over: make(chan error, 1),
 		started: make(chan time.Time, 10), ended: make(chan time.Time, 10),
-		timing: [3]time.Duration{bridgeLeaseDuration, bridgeRenewDeadline, bridgeRetryPeriod}, heard: make(chan string, 10),
+		heard: make(chan string, 10),
 	}
 	for _, f := range change {
 		f(r)
@@ -52,16 +51,14 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	if r.cutOff {
 		r.link.Set(lockstest.Fault{Hang: true})
 	}
-	e, err := election.New(election.Config{Lock: r.link, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce})
+	e, err := election.New(election.Config{Lock: r.link, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: func(election.Takeover) time.Duration { return 0 }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Bridge = NewBridge(e); r.timing[0] == bridgeLeaseDuration {
-		r.LeaderElection()
-	}
+	r.bridge = newBridge(e)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cancel = cancel
-	go func() { r.over <- r.Run(ctx, r.work) }()
+	go func() { r.over <- r.run(ctx, r.work) }()
 	return r
 }
 
@@ -71,7 +68,7 @@ func (r *replica) work(ctx context.Context) error {
 	stopped := make(chan struct{})
 	begun := false
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: r, LeaseDuration: r.timing[0], RenewDeadline: r.timing[1], RetryPeriod: r.timing[2],
+		Lock: r, LeaseDuration: bridgeLeaseDuration, RenewDeadline: bridgeRenewDeadline, RetryPeriod: bridgeRetryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
@@ -90,9 +87,6 @@ func (r *replica) work(ctx context.Context) error {
 		return err
 	}
 	elector.Run(ctx)
-	for r.again && ctx.Err() == nil {
-		elector.Run(ctx)
-	}
 	synctest.Wait() // OnStartedLeading is a goroutine of its own
 	if begun {
 		<-stopped
@@ -199,18 +193,18 @@ func TestNoTermIsWonBeforeTheLockIsAskedForNorAfterTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := NewBridge(e)
+		b := newBridge(e)
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error)
 		stop := make(chan struct{})
-		go func() { over <- b.Run(ctx, func(context.Context) error { <-stop; return nil }) }()
+		go func() { over <- b.run(ctx, func(context.Context) error { <-stop; return nil }) }()
 		time.Sleep(time.Hour)
 		if holder := holderOf(t, lock); holder != "" {
 			t.Errorf("before it was asked for the lock is held by %q", holder)
 		}
 		other := startReplica(t, lock, "other")
 		<-other.started
-		_ = b.Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 1}) // now it campaigns
+		b.ask() // now it campaigns
 		cancel()
 		synctest.Wait()
 		other.end(t)
@@ -241,63 +235,6 @@ func TestAResignationStopsTheClientGoElectorInGoodOrder(t *testing.T) {
 	})
 }
 
-func TestAClientGoElectorThatWouldSeeALossTooLateNeverLeads(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		a := startReplica(t, lock, "a")
-		<-a.started
-		record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}
-		if err := a.Update(t.Context(), record); !errors.Is(err, ErrBridgeTiming) {
-			t.Errorf("with a LeaseDuration of 15s: %v", err)
-		}
-		if err := <-a.over; !errors.Is(err, ErrBridgeTiming) {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
-func TestALeaseDurationFitsABridgeIfALossIsSeenWithinTheStopGrace(t *testing.T) {
-	for lease, fits := range map[int]bool{1: true, 3: true, 4: false, 15: false} {
-		e, err := election.New(election.Config{
-			Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"},
-			Timing: election.Timing{LeaseDuration: 20 * time.Second, RenewDeadline: 10 * time.Second, StopGrace: 8 * time.Second},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: lease}
-		if err := NewBridge(e).Update(t.Context(), record); errors.Is(err, ErrBridgeTiming) == fits {
-			t.Errorf("with a LeaseDuration of %ds: %v", lease, err)
-		}
-	}
-}
-
-func TestOrdinaryClientGoTimingIsRefusedBeforeTheLeaseIsTaken(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		a := startReplica(t, lock, "a", func(r *replica) {
-			r.timing = [3]time.Duration{15 * time.Second, 10 * time.Second, 2 * time.Second}
-		})
-		time.Sleep(time.Minute)
-		select {
-		case err := <-a.over:
-			for _, want := range []string{"Bridge.LeaderElection", "LeaseDuration 1s", "RenewDeadline 600ms", "RetryPeriod 50ms"} {
-				if !errors.Is(err, ErrBridgeTiming) || !strings.Contains(err.Error(), want) {
-					t.Errorf("Run: %v: want ErrBridgeTiming that says %q", err, want)
-				}
-			}
-		default:
-			t.Error("it goes on")
-		}
-		if n := a.link.Calls("write"); n != 0 {
-			t.Errorf("the lock was written %d times, held by %q", n, holderOf(t, lock))
-		}
-		select {
-		case <-a.asked:
-			t.Error("the elector was asked to campaign, and may write before it is ended")
-		default:
-		}
-	})
-}
-
 // lose cuts a off until b leads.
 func lose(a, b *replica) {
 	time.Sleep(time.Minute)
@@ -306,24 +243,17 @@ func lose(a, b *replica) {
 	a.link.Set(lockstest.Fault{})
 }
 
-func TestAClientGoElectorThatIsRunAgainAfterALossIsToldThatItWillNotLead(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		a := startReplica(t, lock, "a", func(r *replica) { r.again = true })
-		<-a.started
-		b := startReplica(t, lock, "b")
-		lose(a, b)
-		time.Sleep(time.Minute)
-		select {
-		case err := <-a.over:
-			if !errors.Is(err, ErrBridgeSpent) || !errors.Is(err, election.ErrLost) {
-				t.Errorf("Run: %v", err)
-			}
-		default:
-			t.Error("it waits for a term that will not come")
-			a.cancel()
+// TestALossIsNoticedWithinTheStopGrace, whatever that is: others may lead then.
+func TestALossIsNoticedWithinTheStopGrace(t *testing.T) {
+	for _, t2 := range []election.Timing{{}, timing.Fast(), timing.Patient(), {LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second}} {
+		grace := t2.WithDefaults().StopGrace
+		if deadline, err := renewDeadline(grace); err != nil || deadline+bridgeRetryPeriod > grace/2 || float64(deadline) <= 1.2*float64(bridgeRetryPeriod) {
+			t.Errorf("StopGrace %v: a RenewDeadline of %v, %v", grace, deadline, err)
 		}
-		b.end(t)
-	})
+	}
+	if _, err := renewDeadline(299 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "use 300ms or longer") {
+		t.Errorf("StopGrace 299ms: %v", err)
+	}
 }
 
 func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
@@ -343,7 +273,7 @@ func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
 
 // TestATermThatComesAfterTheEndOfTheWorkIsNotUsed: a lost term was won back too late.
 func TestATermThatComesAfterTheEndOfTheWorkIsNotUsed(t *testing.T) {
-	b := NewBridge(nil)
+	b := newBridge(nil)
 	b.close()
 	b.set(true)
 	if b.use() {
@@ -358,11 +288,11 @@ func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *tes
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := NewBridge(e)
+		b := newBridge(e)
 		b.ask()
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error)
-		go func() { over <- b.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+		go func() { over <- b.run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
 		synctest.Wait()
 		link.Set(lockstest.Fault{Hang: true})
 		time.Sleep(time.Minute)
@@ -403,6 +333,27 @@ func TestOnNewLeaderIsToldOfCandidatesOnly(t *testing.T) {
 	})
 }
 
+// klogged returns a function that returns what client-go has logged since.
+func klogged(t *testing.T) func() string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "stderr")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := os.Stderr
+	os.Stderr = f
+	t.Cleanup(func() { os.Stderr = was })
+	return func() string {
+		defer f.Close()
+		all, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(all)
+	}
+}
+
 // TestAClientGoElectorOnABridgeLogsNoErrorUnlessLeadershipIsLost: not where it follows, not where it
 // ends before anybody is known to lead, and not where it ends after it has led.
 func TestAClientGoElectorOnABridgeLogsNoErrorUnlessLeadershipIsLost(t *testing.T) {
@@ -414,8 +365,8 @@ func TestAClientGoElectorOnABridgeLogsNoErrorUnlessLeadershipIsLost(t *testing.T
 		cut := startReplica(t, lock, "cut", func(r *replica) { r.cutOff = true })
 		time.Sleep(time.Minute)
 		cut.end(t)
-		if b.Led() || cut.Led() || !a.Led() {
-			t.Errorf("has the elector led: a %v, b %v, cut %v", a.Led(), b.Led(), cut.Led())
+		if b.hasLed() || cut.hasLed() || !a.hasLed() {
+			t.Errorf("has the elector led: a %v, b %v, cut %v", a.hasLed(), b.hasLed(), cut.hasLed())
 		}
 		a.end(t)
 		<-b.started
