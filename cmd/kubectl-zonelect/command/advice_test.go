@@ -19,12 +19,15 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/evacuations"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -40,7 +43,7 @@ var (
 	// asItIs tells people to apply what binds another account than theirs.
 	asItIs = regexp.MustCompile(`(?i)apply \W*config/operator/(lease|events|zone|proof|annotation|leader-for-life|dead-nodes|mode-auto)`)
 	// everywhere are the commands about what belongs to no namespace, or to all.
-	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|describe node |zonelect (status -A|timing|rights (flowcontrol|status|doctor|shift|migrate)))`)
+	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|get nodes |create namespace |describe node |zonelect (status -A|timing|rights (flowcontrol|status|doctor|shift|migrate)))`)
 )
 
 // fault says why a command of a text cannot be run as it is; empty if it can.
@@ -110,7 +113,7 @@ func literals(of ast.Node) (all []string) {
 	return all
 }
 
-// sources parses the Go files below a directory that are no tests.
+// sources parses the Go files below a directory that are not tests.
 func sources(t *testing.T, dir string, do func(name string, file *ast.File)) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -216,6 +219,25 @@ func TestDoctorsRarerHints(t *testing.T) {
 			w.hosts("op-a", "za", controls("ReplicaSet/op-6c5f8"))
 			w.hosts("op-b", "zb", controls("ReplicaSet/other-5f6d8"))
 			w.hosts("op-c", "zc", controls("ReplicaSet/op-6c5f8"))
+		},
+		"scaffold": func(w *world) { // as kubebuilder makes it, scaled up
+			for pod, zone := range map[string]string{"op-a": "za", "op-b": "zb", "op-c": "zc"} {
+				w.announce("op", pod, zone, "", inModeLease, func(o *presence.Object) { o.Stop = "30s" })
+				w.hosts(pod, zone, controls("ReplicaSet/op-6c5f8", func(pod *corev1.Pod) {
+					pod.Labels["control-plane"] = "controller-manager"
+					pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(10))
+				}))
+			}
+		},
+		"sandbox": func(w *world) {
+			w.announce("op", "op-a", "za", "", inModeLease)
+			w.deletePod("op-b")
+			w.deletePod("op-c")
+			w.hosts("op-a", "za", controls("StatefulSet/op", func(pod *corev1.Pod) { pod.Spec.RuntimeClassName = ptr.To("gvisor") }))
+		},
+		"shared-processes": func(w *world) {
+			w.announce("op", "op-a", "za", "", inModeLease)
+			w.hosts("op-a", "za", controls("StatefulSet/op", func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = ptr.To(true) }))
 		},
 		"wrong-name": func(w *world) {
 			w.putLease(led(phase(record.PhaseDual)))

@@ -90,7 +90,7 @@ func nameOfCommand(c *cobra.Command) string {
 // addDryRun adds kubectl's flag of that name: none or client. It also accepts the values of a
 // Boolean flag.
 func addDryRun(c *cobra.Command, to *bool) {
-	const help = "Must be `none|client`. With client, which is what the flag alone means, the command checks everything and changes nothing. The default is none."
+	const help = "Check everything, and change nothing: `none|client`. The flag alone means client."
 	c.Flags().Func("dry-run", help, func(s string) error {
 		switch s {
 		case "none", "false":

@@ -60,13 +60,22 @@ func (c cluster) checkNamespace(ctx context.Context, prefix string) (unknown str
 	if c.namespace == "" {
 		return "", nil
 	}
-	id := apierror.Object{Resource: apierror.Namespaces, Name: c.namespace}
-	_, err = rawapi.New[corev1.Namespace](c.Core, id).Get(ctx)
+	absent, err := c.hasNoNamespace(ctx)
 	switch {
+	case absent:
+		return "", fmt.Errorf("namespace %s does not exist: check -n, and the namespace of the kubeconfig's context", c.namespace)
 	case err == nil:
 		return "", nil
-	case id.Absent(err):
-		return "", fmt.Errorf("namespace %s does not exist: check -n, and the namespace of the kubeconfig's context", c.namespace)
 	}
 	return fmt.Sprintf("%scannot tell whether namespace %s exists: %s", prefix, c.namespace, c.role.explained(err)), nil
+}
+
+// hasNoNamespace reports whether the namespace does not exist.
+func (c cluster) hasNoNamespace(ctx context.Context) (bool, error) {
+	id := apierror.Object{Resource: apierror.Namespaces, Name: c.namespace}
+	_, err := rawapi.New[corev1.Namespace](c.Core, id).Get(ctx)
+	if id.Absent(err) {
+		return true, nil
+	}
+	return false, err
 }

@@ -435,8 +435,12 @@ func (p *printer) candidates(s LockStatus) ([]line, error) {
 		if s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity {
 			identity += " *"
 		}
+		state := cmp.Or(c.PodState, "<unknown>")
+		if c.InNoPod() && c.PodState == "" {
+			state = "<no pod>"
+		}
 		rows = append(rows, []string{
-			identity, c.Zone, withState(c.Node, c.NodeState), cmp.Or(c.PodState, "<unknown>"), c.Unhealthy, c.Version, c.Mode, c.Waiting,
+			identity, c.Zone, withState(c.Node, c.NodeState), state, c.Unhealthy, c.Version, c.Mode, c.Waiting,
 		})
 	}
 	names := []string{"Candidate", "Zone", "Node", "Pod", "Unhealthy", "Version", "Mode", "Waiting"}

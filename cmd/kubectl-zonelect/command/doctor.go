@@ -4,64 +4,45 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-const doctorLong = `Looks for the reason why nobody leads, or why it took so long: in the lock and its history, its
-candidates, their service accounts, the clocks, the API server and what stands before it. It reads,
-and changes nothing: a write that it tries is a dry run.
+const doctorLong = `The command checks the lock and its history, its candidates, their service accounts, the clocks, the API
+server, and what stands before the API server. It changes nothing: a write that it tries is a dry run.
+Without LOCK it checks the locks of the namespace, 50 at most. With --pre it checks what stands in the
+way of an operator that is not installed yet.
 
-Each check gives a line:
+Each check gives a line. "->" says what to do.
   ok       all is well
   note     worth knowing; or it could not be checked, and why
   warning  it may become a problem, or made one worse
-  problem  it keeps the lock from being led
+  problem  nobody can lead, or only much later; the exit code is 1
 
-"->" is what to do. The exit code is 1 if there is a problem. Go on from the symptom with
-https://github.com/zonelect/zonelect/blob/main/docs/troubleshooting.md.
+Go on with https://github.com/zonelect/zonelect/blob/main/docs/operate.md. ClusterRole
+zonelect-doctor ('kubectl zonelect rights doctor' prints it) grants the rights. With fewer rights, a note
+says what is not known.`
 
-The checks of a lock:
-  lock         who leads, since when; or the state of a lock that nobody leads
-  history      for how long nobody led at the last change, and whether the lock flaps
-  candidates   how many there are, where, whether they are ready and healthy, and of one workload
-  environment  what the candidates do not know about themselves: their pod, node or zone
-  clocks       times on the Lease that are in the future
-  timing       a lease that is too short for the API server, or that does not end
-  rights       whether the candidates' service accounts may write the lock
-  legacy       who has the legacy lock, whether its name fits, and whether a migration stands still
-
-The checks of the cluster and the namespace:
-  latency      how long requests for Leases take from here, and a trial write with its webhooks
-  clock        this machine's clock beside the API server's
-  servers      how many API servers there are
-  webhooks     admission webhooks that are asked before a lock is written
-  policies     admission policies that may refuse it
-  quotas       quotas that are used up
-  flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
-  services     whether a Service for a leader points to others, too
-
-Without LOCK, the locks of the namespace are checked, 50 at most. ClusterRole zonelect-doctor
-('kubectl zonelect rights doctor' prints it) grants what the command needs to read, and
-zonelect-doctor-trial there the trial write. With fewer rights, a note says what is not known.`
-
-const doctorExample = `  # Why does nobody lead?
-  kubectl zonelect doctor my-operator
-
-  # The locks of a namespace
-  kubectl zonelect doctor -n metal3-system
-
-  # Only what keeps a lock from being led
+const doctorExample = `  kubectl zonelect doctor my-operator          # why does nobody lead?
+  kubectl zonelect doctor -n metal3-system     # all locks of a namespace
+  kubectl zonelect doctor --pre my-operator -n metal3-system --service-account my-operator
   kubectl zonelect doctor my-operator -o json | jq '.findings[] | select(.result == "problem")'`
 
 // Diagnosis is what doctor found. It is printed, and never stored as such.
@@ -85,6 +66,8 @@ type doctorCommand struct {
 
 	observe    time.Duration
 	legacyName string
+	pre        bool
+	account    string
 }
 
 func newDoctor(env *environment) *cobra.Command {
@@ -100,8 +83,10 @@ func newDoctor(env *environment) *cobra.Command {
 		Annotations: roleDoctor.marks(),
 	}
 	c.ValidArgsFunction = completeLocks(env)
-	c.Flags().DurationVar(&d.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by the clock of this machine. 0 trusts that clock.")
-	c.Flags().StringVar(&d.legacyName, "legacy-name", "", "The name of the legacy lock. Defaults to the name on the Lease, or else the lock's.")
+	c.Flags().DurationVar(&d.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by this machine's clock. 0: trust the clock.")
+	c.Flags().StringVar(&d.legacyName, "legacy-name", "", "Name of the legacy lock. Default: the name on the Lease, or else the lock's.")
+	c.Flags().BoolVar(&d.pre, "pre", false, "Check the cluster and the namespace before the operator LOCK is installed.")
+	c.Flags().StringVar(&d.account, "service-account", "", "With --pre: the service account of the operator's pods. Default: default.")
 	d.printer.addFlags(c)
 	return c
 }
@@ -112,6 +97,12 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 		return usage("--observe=%s must not be negative", d.observe)
 	case d.legacyName != "" && len(args) == 0:
 		return usage("--legacy-name is for one lock: name it")
+	case d.pre && d.legacyName != "":
+		return usage("--legacy-name is for a lock that is there, and not for --pre")
+	case !d.pre && d.account != "":
+		return usage("--service-account is for --pre")
+	case d.pre && len(args) == 0:
+		return usage("--pre needs the name that the lock will have: 'kubectl zonelect doctor --pre LOCK'")
 	}
 	err := d.printer.complete()
 	if err != nil {
@@ -121,9 +112,16 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d.cluster.LegacyName = d.legacyName
-	found, err := d.diagnose(ctx, args)
+	diagnose := d.diagnose
+	if d.pre {
+		diagnose = d.before
+	}
+	found, err := diagnose(ctx, args)
 	if err != nil {
 		return err
+	}
+	for i, f := range found {
+		found[i].Link = doctor.Link(f.Check)
 	}
 	diagnosis := Diagnosis{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "Diagnosis"},
@@ -145,7 +143,7 @@ func (d *doctorCommand) diagnose(ctx context.Context, args []string) ([]doctor.F
 	if err != nil {
 		return nil, err
 	}
-	on, err := d.cluster.examine(ctx, d.env.now, locks)
+	on, err := d.cluster.examine(ctx, d.env.now, locks, "")
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +153,26 @@ func (d *doctorCommand) diagnose(ctx context.Context, args []string) ([]doctor.F
 		found = append(found, l.Check()...)
 	}
 	return slices.Concat(found, beyond, on.Check()), nil
+}
+
+// before makes the checks that matter before anything is installed.
+func (d *doctorCommand) before(ctx context.Context, args []string) ([]doctor.Finding, error) {
+	name, account := args[0], cmp.Or(d.account, "default")
+	for what, value := range map[string]string{"LOCK": name, "--service-account": account} {
+		if faults := validation.IsDNS1123Subdomain(value); len(faults) > 0 {
+			return nil, usage("%s %q: %s", what, value, strings.Join(faults, "; "))
+		}
+	}
+	pre := d.cluster.before(ctx, name, account)
+	if !pre.Tries() || pre.Absent.Value || pre.Taken.Value != "" {
+		name = "" // nothing to try
+	}
+	on, err := d.cluster.examine(ctx, d.env.now, nil, name)
+	if err != nil {
+		return nil, err
+	}
+	on.Creates = true
+	return slices.Concat(pre.Check(), on.Check()), nil
 }
 
 // locks reads the locks to check. The findings are about what is not among them.
@@ -212,6 +230,10 @@ func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []d
 		problems = append(problems, "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
 	}
 	err := d.cluster.Observe(ctx, all, d.env.now, d.observe)
+	budgets := read(d.cluster, func() ([]policyv1.PodDisruptionBudget, error) {
+		list, err := rawapi.List[policyv1.PodDisruptionBudget](ctx, d.cluster.policy, apierror.PodDisruptionBudgets, d.cluster.namespace, "")
+		return list.Items, err
+	})
 	now := d.env.now() // what else is read may take longer than a lease
 	if err != nil {
 		problems = append(problems, "the lock could not be watched: "+d.cluster.role.explained(err))
@@ -220,7 +242,7 @@ func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []d
 	for _, e := range all {
 		e.Notes = append(e.Notes, problems...)
 		d.cluster.Meant(ctx, &e)
-		l := doctor.Lock{Election: e, Now: now, LegacyPod: d.cluster.legacyPod(ctx, e)}
+		l := doctor.Lock{Election: e, Now: now, Budgets: budgets, LegacyPod: d.cluster.legacyPod(ctx, e)}
 		if l.Accounts() {
 			l.Rights = d.cluster.rightsOf(ctx, l.Needs())
 		}
@@ -277,8 +299,12 @@ func (d *doctorCommand) heading(lock string) string {
 
 func printFinding(out io.Writer, f doctor.Finding) error {
 	const line = "  %-9s%-13s%s\n"
-	if err := say(out, line, f.Result, f.Check, f.Text); err != nil || f.Hint == "" {
-		return err
+	err := say(out, line, f.Result, f.Check, f.Text)
+	if f.Hint != "" {
+		err = errors.Join(err, say(out, line, "", "", "-> "+f.Hint))
 	}
-	return say(out, line, "", "", "-> "+f.Hint)
+	if f.Result != doctor.OK {
+		err = errors.Join(err, say(out, line, "", "", "   "+f.Link))
+	}
+	return err
 }

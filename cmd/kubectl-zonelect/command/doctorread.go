@@ -36,9 +36,10 @@ const longestRequest = 10 * time.Second
 // samples is how often a request is measured.
 const samples = 3
 
-// examine reads what the doctor wants to know about the cluster. Only an API server that does
+// examine reads what the doctor wants to know about the cluster. created is the name of a Lease whose
+// creation it tries if none of the locks has one; empty if it shall not. Only an API server that does
 // not answer at all is an error.
-func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doctor.Lock) (doctor.Cluster, error) {
+func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doctor.Lock, created string) (doctor.Cluster, error) {
 	on := doctor.Cluster{Namespace: c.namespace}
 	var err error
 	if on.Address, on.Offset, err = c.probe(ctx, now); err != nil {
@@ -55,13 +56,17 @@ func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doct
 		}
 		on.Legacy = on.Legacy || l.Phase() != "" && l.Phase() != record.PhaseClean
 	}
+	try := c.tryUpdate
+	if name == "" {
+		name, try = created, c.tryCreate
+	}
 	for range samples {
-		if name != "" {
+		if name != "" && created == "" {
 			c.measure(ctx, &on, &on.Gets, func(ctx context.Context) error { _, err := c.Lease(ctx, c.lock(name)); return err })
 		}
 		c.measure(ctx, &on, &on.Lists, c.listOne)
 		if name != "" && on.Untried == "" && on.Refused == "" && slices.Max(append(on.Writes, 0)) < time.Second {
-			c.tryWrite(ctx, &on, name)
+			try(ctx, &on, name)
 		}
 	}
 	c.readAdmission(ctx, &on)
@@ -152,9 +157,9 @@ func (c cluster) measure(ctx context.Context, on *doctor.Cluster, times *[]time.
 // longestWrite is how long the longest webhook may hold up a write.
 const longestWrite = 30 * time.Second
 
-// tryWrite measures a write of the Lease that changes nothing: it is a trial (dryRun), and has what is
+// tryUpdate measures a write of the Lease that changes nothing: it is a trial (dryRun), and has what is
 // there. Somebody may write the Lease between the read and the write.
-func (c cluster) tryWrite(ctx context.Context, on *doctor.Cluster, name string) {
+func (c cluster) tryUpdate(ctx context.Context, on *doctor.Cluster, name string) {
 	id := apierror.Object{Resource: apierror.Leases, Namespace: c.namespace, Name: name}
 	ctx, cancel := context.WithTimeout(ctx, longestWrite)
 	defer cancel()
@@ -163,28 +168,44 @@ func (c cluster) tryWrite(ctx context.Context, on *doctor.Cluster, name string) 
 		if err != nil {
 			return // the reads are measured, too
 		}
-		began := time.Now()
-		err = rawapi.Request(c.Coordination, http.MethodPut, id.Resource, id.Namespace).Name(name).Param("dryRun", metav1.DryRunAll).Body(lease).Do(ctx).Error()
-		took := time.Since(began)
-		err = id.Explain(apierror.Update, err)
-		_, lacking := apierror.MissingIn(err)
-		switch {
-		case err == nil:
-			on.Writes = append(on.Writes, took)
-		case lacking:
-			on.Untried = roleTrial.explained(err)
-		case apierrors.IsBadRequest(err): // a webhook that has side effects even in a trial
-			on.Untried = c.role.explained(err)
-		case errors.Is(err, locks.ErrForbidden), strings.Contains(err.Error(), `failed calling webhook "`):
-			on.Refused = c.role.explained(err)
-		case errors.Is(err, locks.ErrConflict):
-			continue
-		default:
-			on.Failed = append(on.Failed, c.role.explained(err))
-			on.Shed = on.Shed || apierrors.IsTooManyRequests(err)
+		request := rawapi.Request(c.Coordination, http.MethodPut, id.Resource, id.Namespace).Name(name).Body(lease)
+		if !c.try(ctx, on, request, func(err error) error { return id.Explain(apierror.Update, err) }) {
+			return
 		}
-		return
 	}
+}
+
+// tryCreate measures a trial of creating a Lease.
+func (c cluster) tryCreate(ctx context.Context, on *doctor.Cluster, name string) {
+	id := apierror.Object{Resource: apierror.Leases, Namespace: c.namespace, Name: name}
+	ctx, cancel := context.WithTimeout(ctx, longestWrite)
+	defer cancel()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
+	c.try(ctx, on, rawapi.Request(c.Coordination, http.MethodPost, id.Resource, id.Namespace).Body(lease), func(err error) error { return id.Explain(apierror.Create, err) })
+}
+
+// try sends a trial, and reports whether somebody else's write came between.
+func (c cluster) try(ctx context.Context, on *doctor.Cluster, request *rest.Request, explain func(error) error) (conflicts bool) {
+	began := time.Now()
+	err := explain(request.Param("dryRun", metav1.DryRunAll).Do(ctx).Error())
+	took := time.Since(began)
+	_, lacking := apierror.MissingIn(err)
+	switch {
+	case err == nil:
+		on.Writes = append(on.Writes, took)
+	case lacking:
+		on.Untried = roleTrial.explained(err)
+	case apierrors.IsBadRequest(err): // a webhook that has side effects even in a trial
+		on.Untried = c.role.explained(err)
+	case errors.Is(err, locks.ErrForbidden), strings.Contains(err.Error(), `failed calling webhook "`):
+		on.Refused = c.role.explained(err)
+	case errors.Is(err, locks.ErrConflict):
+		return true
+	default:
+		on.Failed = append(on.Failed, c.role.explained(err))
+		on.Shed = on.Shed || apierrors.IsTooManyRequests(err)
+	}
+	return false
 }
 
 // listOne lists Leases of the namespace, one at most, as the store has them now.
@@ -263,15 +284,17 @@ func (c cluster) legacyPod(ctx context.Context, e inspect.Election) doctor.Fact[
 
 // rightsOf asks the API server what others may do.
 func (c cluster) rightsOf(ctx context.Context, needs []doctor.Right) doctor.Fact[[]doctor.Right] {
-	return read(c, func() ([]doctor.Right, error) {
-		for i := range needs {
-			var err error
-			if needs[i].Allowed, err = c.allowed(ctx, needs[i]); err != nil {
-				return nil, err
-			}
+	return read(c, func() ([]doctor.Right, error) { return c.askedOf(ctx, needs) })
+}
+
+func (c cluster) askedOf(ctx context.Context, needs []doctor.Right) ([]doctor.Right, error) {
+	for i := range needs {
+		var err error
+		if needs[i].Allowed, err = c.allowed(ctx, needs[i]); err != nil {
+			return nil, err
 		}
-		return needs, nil
-	})
+	}
+	return needs, nil
 }
 
 // allowed asks for one permission of a service account.

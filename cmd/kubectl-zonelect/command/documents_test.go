@@ -18,7 +18,7 @@ import (
 // commands, flags and arguments that there are, and one that is refused without an acknowledgement has it.
 func TestTheCommandsOfTheDocumentsAreCommands(t *testing.T) {
 	documents, _ := filepath.Glob("../../../docs/*.md") // the pattern is well-formed
-	written := regexp.MustCompile(`(?m)^ {4}kubectl zonelect ([^#|>\n]*)`)
+	written := regexp.MustCompile(`(?m)^(?: {4}|\$ )kubectl zonelect ([^#|>\n]*)`)
 	found := 0
 	for _, name := range append(documents, "../../../README.md", "../../../examples/README.md") {
 		text, err := os.ReadFile(name)

@@ -4,7 +4,9 @@
 package command
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -30,17 +32,27 @@ type environment struct {
 	terminal func() bool
 	// size is that of the terminal that shows the output; zero if there is none.
 	size func() (width, height int)
-	// changed is what people are told who interrupt a command: what it has changed, or that it
-	// has changed nothing. It is empty for commands that only read.
+	// changed is what people are told who interrupt a command: what it has changed or done, or that it
+	// has changed nothing. It is empty for most commands that only read.
 	changed string
 	// variable is os.Getenv.
 	variable func(string) string
+
+	// The parts of demo.
+	restConfig func() (*rest.Config, error)
+	// launch starts this program with other arguments. It writes to both streams until it has ended.
+	launch func(args []string, out, errOut io.Writer) (process, error)
+	// alone makes this process one that only its parent ends, and says when it is told to stop.
+	alone func(context.Context) (context.Context, context.CancelFunc)
+	// persist keeps Ctrl-C from ending this process, until the returned function is called.
+	persist func() (release func())
 }
 
 // clients are clients of the API groups that the commands need, v1 each.
 type clients struct {
 	core, apps, coordination, authorization rest.Interface
-	admission, discovery, flowControl       rest.Interface
+	admission, discovery, policy            rest.Interface
+	flowControl, rbac                       rest.Interface
 }
 
 func newEnvironment(streams genericiooptions.IOStreams) *environment {
@@ -54,6 +66,7 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 		variable: os.Getenv,
 	}
 	env.connect, env.size = env.dial, size
+	env.restConfig, env.launch, env.alone, env.persist = env.config.ToRESTConfig, launch, alone, persist
 	env.terminal = func() bool {
 		file, ok := streams.In.(interface{ Fd() uintptr })
 		return ok && term.IsTerminal(int(file.Fd()))
@@ -76,7 +89,7 @@ func (e *environment) waiting(format string, args ...any) (done func() bool) {
 const queriesPerSecond, queriesAtOnce = 50, 300
 
 func (e *environment) dial() (clients, error) {
-	config, err := e.config.ToRESTConfig()
+	config, err := e.restConfig()
 	if err != nil {
 		return clients{}, fmt.Errorf("find the cluster: %w", err)
 	}
@@ -93,6 +106,7 @@ func (e *environment) dial() (clients, error) {
 	return clients{
 		core: set.CoreV1().RESTClient(), apps: set.AppsV1().RESTClient(),
 		coordination: set.CoordinationV1().RESTClient(), authorization: set.AuthorizationV1().RESTClient(),
-		admission: set.AdmissionregistrationV1().RESTClient(), discovery: set.DiscoveryV1().RESTClient(), flowControl: set.FlowcontrolV1().RESTClient(),
+		admission: set.AdmissionregistrationV1().RESTClient(), discovery: set.DiscoveryV1().RESTClient(), policy: set.PolicyV1().RESTClient(), flowControl: set.FlowcontrolV1().RESTClient(),
+		rbac: set.RbacV1().RESTClient(),
 	}, nil
 }

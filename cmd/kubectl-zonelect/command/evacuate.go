@@ -25,33 +25,20 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-const evacuateLong = `Moves leadership out of a zone and keeps it out: a zonal shift.
+const evacuateLong = `The command marks every lock in the namespace, or with -A in the cluster, with the zone. Leaders in the
+zone hand over to the candidate that would come first elsewhere. Candidates in the zone lead only if
+nobody else is there. The command returns when every leader has moved, or after --timeout. The exit code
+is 1 if a leader stayed.
 
-The command marks every lock in the namespace, or with -A in the cluster, with the zone.
-Leaders in the zone hand over to the candidate that would come first elsewhere, and
-candidates in the zone lead only if nobody else is there. The command waits until all
-leaders have moved, and prints where to. A leader stays if there is no candidate
-elsewhere, and moves as soon as there is one: the exit code is then 1. So it is if
-nobody knows in which zone a leader is. A candidate that does not know its zone is in
-that of its node's label.
+Locks that are created later are not marked. 'kubectl zonelect restore' or --until ends the evacuation.
+Leaders do not move back by themselves.
 
-Locks that are created later are not marked. To end the evacuation, use restore, or
---until, which goes by the clocks of the candidates. Leaders do not move back by
-themselves.
+The command refuses (exit code 3) if the zone has no candidates and no nodes, or if no zone would be left.
+ClusterRole zonelect-shift ('kubectl zonelect rights shift' prints it) grants the rights.`
 
-The command refuses (exit code 3) if the zone has no candidates and no nodes, or if no
-zone would be left. Needs the verbs get, list, watch and update on leases; to know of
-zones without candidates, and of candidates that do not know their zone, get and list on
-nodes. ClusterRole zonelect-shift ('kubectl zonelect rights shift' prints it) grants all of it.`
-
-const evacuateExample = `  # The cloud says that zone-a is in trouble
-  kubectl zonelect evacuate zone-a -A
-
-  # What that would do
-  kubectl zonelect evacuate zone-a -A --dry-run
-
-  # Maintenance for two hours
-  kubectl zonelect evacuate zone-a -A --until 2h`
+const evacuateExample = `  kubectl zonelect evacuate zone-a -A --dry-run     # what it would do
+  kubectl zonelect evacuate zone-a -A               # the cloud says that zone-a is in trouble
+  kubectl zonelect evacuate zone-a -A --until 2h    # maintenance for two hours`
 
 // evacuation is one call of evacuate or restore.
 type evacuation struct {
@@ -71,7 +58,7 @@ func newEvacuate(env *environment) *cobra.Command {
 	e := &evacuation{env: env}
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
 	c.ValidArgsFunction = completeFirst(env, &e.everywhere, zonesIn)
-	c.Flags().StringVar(&e.until, "until", "", "When the evacuation ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. By default only restore ends it.")
+	c.Flags().StringVar(&e.until, "until", "", "When the evacuation ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. Default: restore ends it.")
 	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "How long to wait until the leaders have moved.")
 	return c
 }

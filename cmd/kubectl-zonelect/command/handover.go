@@ -20,22 +20,18 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-const handoverLong = `Asks the leader of a lock to hand over. Its work stops, and another candidate leads
-within milliseconds. Without --to and --to-zone, the successor is the candidate that
-would come first if the leader died.
+const handoverLong = `The leader's work stops, and another candidate leads within milliseconds. Without --to and --to-zone, the
+successor is the candidate that would come first if the leader died.
 
-The command refuses (exit code 3) and changes nothing if nobody leads, or if the
-successor is unknown, unhealthy or dead. The leader may refuse too. If it has not
-answered within --timeout, the command takes the request back. So it does if you
-interrupt it. With --dry-run it checks everything and asks nothing.
+The command refuses (exit code 3) and changes nothing if nobody leads, or if the successor is unknown,
+unhealthy or dead. The leader may refuse too. If the leader has not answered within --timeout, or if you
+interrupt the command, it takes the request back.
 
-Needs the verbs get, list, watch and update on leases. With get on pods and nodes, it
-also refuses a successor whose pod or node is dead. ClusterRole zonelect-shift
-('kubectl zonelect rights shift' prints it) grants all of it.`
+ClusterRole zonelect-shift ('kubectl zonelect rights shift' prints it) grants the rights: get, list, watch
+and update on leases. With get on pods and nodes, the command also refuses a successor whose pod or node is
+dead.`
 
-const handoverExample = `  # Before work on a node
-  kubectl zonelect handover my-operator
-
+const handoverExample = `  kubectl zonelect handover my-operator                      # before work on a node
   kubectl zonelect handover my-operator --to-zone zone-b`
 
 // handover is one call of the command.

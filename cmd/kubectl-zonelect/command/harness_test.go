@@ -28,6 +28,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -38,7 +40,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	leasesPath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/"
@@ -99,7 +101,8 @@ func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 		apitest.Reply(a, http.StatusCreated, review)
 		return
 	case r.URL.Path == "/version":
-		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": "36", "gitVersion": cmp.Or(w.version, "v1.36.3")})
+		version := cmp.Or(w.version, "v1.36.3")
+		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": strings.Split(version+".", ".")[1], "gitVersion": version})
 		return
 	}
 	if w.deaf.Load() {
@@ -174,23 +177,32 @@ func (w *world) runFor(d time.Duration, args ...string) result {
 }
 
 func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string) int {
-	env := newEnvironment(genericiooptions.IOStreams{In: w.stdin, Out: out, ErrOut: errOut})
+	env := w.environment(w, genericiooptions.IOStreams{In: w.stdin, Out: out, ErrOut: errOut})
 	env.terminal = func() bool { return w.asks }
 	env.size = func() (int, int) { return w.width, min(w.width, 40) }
 	env.variable = func(name string) string { return w.vars[name] }
+	return run(ctx, env, args)
+}
+
+// environment is one in which a handler, the world or what stands before it, is the cluster.
+func (w *world) environment(to http.Handler, streams genericiooptions.IOStreams) *environment {
+	env := newEnvironment(streams)
+	env.terminal = func() bool { return false }
 	env.connect = func() (clients, error) {
 		return clients{
-			core:          apitest.Wire(w.t, w, corev1.SchemeGroupVersion),
-			apps:          apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
-			coordination:  apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
-			authorization: apitest.Wire(w.t, w, authorizationv1.SchemeGroupVersion),
-			admission:     apitest.Wire(w.t, w, admissionv1.SchemeGroupVersion),
-			discovery:     apitest.Wire(w.t, w, discoveryv1.SchemeGroupVersion),
-			flowControl:   apitest.Wire(w.t, w, flowcontrolv1.SchemeGroupVersion),
+			core:          apitest.Wire(w.t, to, corev1.SchemeGroupVersion),
+			apps:          apitest.Wire(w.t, to, appsv1.SchemeGroupVersion),
+			coordination:  apitest.Wire(w.t, to, coordinationv1.SchemeGroupVersion),
+			authorization: apitest.Wire(w.t, to, authorizationv1.SchemeGroupVersion),
+			admission:     apitest.Wire(w.t, to, admissionv1.SchemeGroupVersion),
+			discovery:     apitest.Wire(w.t, to, discoveryv1.SchemeGroupVersion),
+			flowControl:   apitest.Wire(w.t, to, flowcontrolv1.SchemeGroupVersion),
+			rbac:          apitest.Wire(w.t, to, rbacv1.SchemeGroupVersion),
+			policy:        apitest.Wire(w.t, to, policyv1.SchemeGroupVersion),
 		}, w.absent
 	}
 	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
-	return run(ctx, env, args)
+	return env
 }
 
 // buffer can be read while it is written.

@@ -16,38 +16,22 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-const historyLong = `Shows the last terms of a lock, up to 20, the newest last: who led, where, since when
-and for how long, why the lock had come free, and for how long nobody led before.
+const historyLong = `The newest of the last 20 terms comes last. The lock's own Lease keeps them.
 
-The lock's own Lease keeps them, in the annotation zonelect.dev/history. Each acquisition by
-a zonelect candidate adds a term. What is not known is <none>.
-
-TOKEN is the fencing token of the term. A term that ended before its first renewal has none.
-SINCE is when the holder took the lock, by the holder's clock.
 CAUSE is how the lock had come free:
   absent         there was no Lease
-  released       the holder gave it up
-  expired        the holder did not renew it for a whole lease
+  released       the holder gave the lock up
+  expired        the holder did not renew the lock for a whole lease
   died           the holder's process was proven to have ended
-  reclaimed      the holder took back its own lock, for example after an outage of the API
+  reclaimed      the holder took back its own lock, for example after an API outage
   cleared        somebody removed the holder's name, and the lease ran out
   deleted        somebody deleted the Lease, and the lease ran out
-  other-program  a candidate that is not zonelect's took it, such as client-go's elector
-LED FOR lasts until the holder's last renewal or its release, as far as the next holder saw
-that, or else until the next term began.
-NOBODY LED is the time from the new holder's first sight of that last renewal or release, on its
-own clock, until it sent its acquisition. The old leader may have worked for a part of it: up to
-RenewDeadline and StopGrace after its last renewal. It is <none> if the new holder did not see it.
+  other-program  another program took the lock, such as client-go's elector
 
-ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants what the command needs.`
+ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants the rights.`
 
-const historyExample = `  # The last terms of a lock
-  kubectl zonelect history my-operator
-
-  # Since when somebody else led, to the millisecond
-  kubectl zonelect history my-operator -o wide
-
-  # All terms that began because the leader fell silent
+const historyExample = `  kubectl zonelect history my-operator
+  kubectl zonelect history my-operator -o wide     # to the millisecond
   kubectl zonelect history my-operator -o json | jq '.history.terms[] | select(.cause == "expired")'`
 
 // LockHistory is the history of one lock. It is printed, and never stored as such.

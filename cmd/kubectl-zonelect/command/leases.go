@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -141,7 +142,7 @@ func (c cluster) listSoon(ctx context.Context) (rawapi.Listing[coordinationv1.Le
 }
 
 // apply applies one event. An error event ends the watch. An event that says that its
-// resourceVersion is too old is no error, because a list comes next.
+// resourceVersion is too old is not an error, because a list comes next.
 func (c cluster) apply(e watch.Event, all leases) error {
 	lease, ok := e.Object.(*coordinationv1.Lease)
 	switch {
@@ -165,7 +166,7 @@ func (c cluster) watchLeases(ctx context.Context, version string) (watch.Interfa
 		Param("watch", "true").Param("resourceVersion", version)
 	if c.namespace == "" {
 		// Every node renews a Lease of its own in that namespace.
-		req.Param("fieldSelector", "metadata.namespace!=kube-node-lease")
+		req.Param("fieldSelector", "metadata.namespace!="+corev1.NamespaceNodeLease)
 	}
 	events, err := req.Watch(ctx)
 	if err != nil {

@@ -83,7 +83,7 @@ func leads(s inspect.Status) string {
 func (l *live) redraw(above []line) error {
 	width, height := l.env.size()
 	if width <= 0 || height <= 0 {
-		return nil // it is no terminal any more
+		return nil // it is not a terminal any more
 	}
 	l.printer.width = width
 	l.printer.tables = newTables(l.printer.noHeaders) // with headers each time

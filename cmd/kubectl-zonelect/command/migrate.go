@@ -21,22 +21,18 @@ import (
 	"github.com/zonelect/zonelect/migrate"
 )
 
-const migrateLong = `Moves a lock from a leader-for-life ConfigMap, or from client-go's old election record
-on a ConfigMap or an Endpoints object, to a Lease, and back, while the programs that
-hold it run:
+const migrateLong = `The programs that hold the lock keep running:
 
   legacy --advance--> dual --advance--> sealed --clean--> clean
          <-rollback--      <-rollback--
                       <------------------rollback-------
 
-An election record ends by time and cannot be sealed: there clean follows dual.
 To take the first step, roll out the operator's version that uses zonelect in mode auto.
-Each of the other steps changes one annotation of the Lease, and the running candidates
-follow it without a redeploy. The command refuses a step that is not safe now (exit code
-3), and says what is in its way and what to do about it. You may interrupt the command
-at any time: it holds nothing.
+Each other step changes one annotation of the Lease. The running candidates follow it
+without a redeploy. An election record ends by time and cannot be sealed: there clean
+follows dual. You may interrupt a command at any time.
 
-ClusterRole zonelect-migrate ('kubectl zonelect rights migrate' prints it) grants what is needed.`
+ClusterRole zonelect-migrate ('kubectl zonelect rights migrate' prints it) grants the rights.`
 
 // migration is one call of a migrate command.
 type migration struct {
@@ -61,19 +57,17 @@ func newMigrate(env *environment) *cobra.Command {
 		Short: "Move a lock off a leader-for-life ConfigMap or an election record, and back",
 		Long:  migrateLong,
 		Example: `  kubectl zonelect migrate plan my-operator
-  kubectl zonelect migrate advance my-operator --dry-run`,
+  kubectl zonelect migrate advance my-operator --dry-run
+  kubectl zonelect migrate advance my-operator`,
 		Args:        noArgument,
 		Annotations: roleMigrate.marks(),
 		RunE:        func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
-		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  # What it would change, and whether it is safe
-  kubectl zonelect migrate advance my-operator --dry-run
-
-  # In a script: no question, and two minutes for the candidates to follow
-  kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m`),
-		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
-  kubectl zonelect migrate rollback my-operator --to dual`),
+		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  kubectl zonelect migrate advance my-operator --dry-run       # what it would change
+  kubectl zonelect migrate advance my-operator --to sealed
+  kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m     # in a script`),
+		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  kubectl zonelect migrate rollback my-operator --to dual     # before the old version is rolled out`),
 		newStep(env, "clean", (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Only you know whether anything can bring legacy pods back
   kubectl zonelect migrate clean my-operator --acknowledge no-way-back`),
 	)
@@ -84,32 +78,27 @@ func newPlan(env *environment) *cobra.Command {
 	m := &migration{env: env}
 	c := m.command("plan LOCK", "Show where a migration stands, what the next step does, and whether it is safe now",
 		`  kubectl zonelect migrate plan my-operator
-
-  # For a program
-  kubectl zonelect migrate plan my-operator -o json`, m.plan)
-	c.Long = c.Short + ".\n\nIt changes nothing. It takes some seconds, until the leader has renewed the Lease.\nThe exit code is 0 even if the step would be refused. In a script, use\nadvance --dry-run."
+  kubectl zonelect migrate plan my-operator -o json     # for a program`, m.plan)
+	c.Long = "The command changes nothing. It takes some seconds, until the leader has renewed the Lease. The exit\ncode is 0 even if the step would be refused: in a script, use advance --dry-run."
 	return c
 }
 
 func newStep(env *environment, by string, take func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error), short, example string) *cobra.Command {
 	m := &migration{env: env, by: by, take: take}
 	c := m.command(by+" LOCK", short, example, m.step)
-	c.Long = short + `.
-
-The command first checks whether the step is safe, and refuses it if not (exit code 3).
-Then it asks you to confirm; without a terminal, give --yes. It waits until the
-candidates have followed. If they have not within --timeout, it fails, but the phase
-stays and they may still follow.`
+	c.Long = `The command refuses a step that is not safe now (exit code 3), and says what to do. Then it asks you to
+confirm: without a terminal, give --yes. It waits until the candidates have followed. After --timeout
+it fails, but the phase stays, and the candidates may still follow.`
 	f := c.Flags()
 	if by != "clean" {
-		f.StringVar(&m.to, "to", "", "The phase to go to. The command refuses a step that leads elsewhere.")
+		f.StringVar(&m.to, "to", "", "The phase to go to. A step that leads elsewhere is refused.")
 		_ = c.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(phases, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
 	addDryRun(c, &m.dryRun)
 	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask for confirmation.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
-	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0 waits for ever.")
-	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, fmt.Sprintf("Checks that may fail, because you know better. Only those that say so can be acknowledged. Any of: %s.", strings.Join(acknowledgeable, ", ")))
+	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0: forever.")
+	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, fmt.Sprintf("Checks to override: %s. Each check says whether it can be. clean always needs no-way-back.", strings.Join(acknowledgeable, ", ")))
 	_ = c.RegisterFlagCompletionFunc("acknowledge", cobra.FixedCompletions(acknowledgeable, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return c
 }
@@ -138,8 +127,8 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&m.legacyName, "legacy-name", "", "The name of the legacy object. Defaults to the name on the Lease, or else the lock's.")
-	f.StringVarP(&m.selector, "selector", "l", "", "A label selector for the operator's pods, old and new. Defaults to that of a candidate's or the legacy leader's workload.")
+	f.StringVar(&m.legacyName, "legacy-name", "", "Name of the legacy object. Default: the name on the Lease, or else the lock's.")
+	f.StringVarP(&m.selector, "selector", "l", "", "Label selector of the operator's pods, old and new. Default: that of a candidate's or the legacy leader's workload.")
 	m.printer.addFlags(c)
 	return c
 }

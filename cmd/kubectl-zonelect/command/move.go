@@ -100,7 +100,7 @@ func (m *move) see(lock inspect.Election) {
 }
 
 // await watches the Leases until each move is over, and calls tell for it. It also
-// returns when ctx ends, which is no error.
+// returns when ctx ends, which is not an error.
 func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) error {
 	pending := slices.Clone(moves)
 	if len(pending) == 0 {

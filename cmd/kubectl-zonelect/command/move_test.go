@@ -231,7 +231,7 @@ func TestALeaderThatKnowsBetterRefuses(t *testing.T) {
 		}
 		w.run("handover", "op", "--to", "op-zc_1")
 		if got := w.leader("op"); got != "op-zc_1" {
-			t.Errorf("asked anew for another, %s leads", got)
+			t.Errorf("asked again for another, %s leads", got)
 		}
 	})
 }

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -88,6 +86,9 @@ func takeover(e inspect.Election, s inspect.Status) election.Takeover {
 	default: // it is held, or it is free once it has expired
 	}
 	for _, c := range e.Candidates {
+		if c.InNoPod() && c.PodState == inspect.Gone {
+			continue // candidates ignore it too
+		}
 		t.Peers = append(t.Peers, locks.Peer{Candidate: locks.Candidate{Identity: c.Identity, Zone: c.SaidZone()}, Unhealthy: c.Unhealthy})
 	}
 	for _, evacuation := range s.Evacuated {
@@ -116,7 +117,7 @@ const vitalsLast = 15 * time.Second
 // vitals remembers which candidates can run.
 type vitals struct {
 	reader inspect.Reader
-	known  map[types.UID]vital // by the pod's UID
+	known  map[string]vital // by the presence's name
 	// noPods and noNodes say why those may not be read; empty if they may.
 	noPods, noNodes string
 }
@@ -193,7 +194,7 @@ func (v *vitals) look(ctx context.Context, namespace string, all []inspect.Candi
 		return err
 	}
 	if v.known == nil {
-		v.known = map[types.UID]vital{}
+		v.known = map[string]vital{}
 	}
 	for _, c := range unknown {
 		v.known[key(c)] = vital{c.PodState, c.NodeState, began}
@@ -206,12 +207,12 @@ func (v *vitals) look(ctx context.Context, namespace string, all []inspect.Candi
 	return nil
 }
 
-// key is the UID of a candidate's pod.
-func key(c inspect.Candidate) types.UID {
+// key is the name of a candidate's presence.
+func key(c inspect.Candidate) string {
 	if c.Part == nil {
 		return ""
 	}
-	return types.UID(c.UID)
+	return c.Presence
 }
 
 // unlessDenied reads, unless an earlier time has shown that it is not permitted.

@@ -97,7 +97,7 @@ func shown(t *testing.T, history inspect.History, page string) {
 	}
 	for _, s := range spans {
 		if s.From < 0 || s.To < s.From || s.To > d.End {
-			t.Errorf("%+v is no part of 0 to %v", s, d.End)
+			t.Errorf("%+v is not a part of 0 to %v", s, d.End)
 		}
 	}
 }

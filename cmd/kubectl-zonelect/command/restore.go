@@ -18,8 +18,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-const restoreLong = `Ends an evacuation: candidates in the zone may lead again. Leaders stay where they are;
-use handover to move one.`
+const restoreLong = `Candidates in the zone may lead again. Leaders stay where they are: use handover to move one.`
 
 func newRestore(env *environment) *cobra.Command {
 	e := &evacuation{env: env, timeout: time.Minute}

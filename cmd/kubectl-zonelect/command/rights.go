@@ -20,7 +20,7 @@ import (
 	"github.com/zonelect/zonelect/config"
 )
 
-const rightsLong = `Prints the objects that grant rights, for 'kubectl apply -f -'. It asks no cluster.
+const rightsLong = `The output is for 'kubectl apply -f -'. No cluster is asked.
 
 For the candidates of a lock, bound to the service account of their pods:
   lease            the lock, and the candidates' announcements
@@ -32,28 +32,23 @@ For the candidates of a lock, bound to the service account of their pods:
   annotation       to move off client-go's election record on a ConfigMap
   dead-nodes       to see that a legacy leader's node is dead
 
-For people, to be bound as the comment says:
-  status, doctor, shift, migrate
+For people, to be bound as the comment in the output says: status, doctor, audit, shift,
+migrate, demo.
 
 For the cluster:
-  flowcontrol      a queue of their own for requests for Leases
+  flowcontrol      a queue of their own for requests for Leases`
 
-The names of objects for a service account end in its name, so that a namespace can have several
-operators.`
+const rightsExample = `  # What the pods of a service account need for a lock
+  kubectl zonelect rights lease events zone proof -n NS --service-account SA --lock LOCK | kubectl apply -f -
 
-const rightsExample = `  # What candidates need on their lock, for the account of their pods
-  kubectl zonelect rights lease -n metal3-system --service-account my-operator --lock my-lock | kubectl apply -f -
-
-  # All that an operator uses that has its Deployment already
-  kubectl zonelect rights lease events zone proof -n metal3-system --service-account my-operator --lock my-lock | kubectl apply -f -
-
-  # The role of people who look
+  # The ClusterRole of people who look
   kubectl zonelect rights status | kubectl apply -f -`
 
 // rightsCommand is one call of rights.
 type rightsCommand struct {
 	env       *environment
 	namespace string
+	home      string // the account's namespace, if that is another
 
 	account, lock, legacyName, legacyKind string
 }
@@ -68,10 +63,10 @@ func newRights(env *environment) *cobra.Command {
 		ValidArgsFunction: cobra.FixedCompletions(granted(), cobra.ShellCompDirectiveNoFileComp),
 		RunE:              func(_ *cobra.Command, args []string) error { return failed(r.run(args)) },
 	}
-	c.Flags().StringVar(&r.account, "service-account", "", "The service account of the candidates' pods, in the namespace.")
+	c.Flags().StringVar(&r.account, "service-account", "", "The service account of the candidates' pods: NAME, or NAMESPACE:NAME if it is not in the namespace of the lock.")
 	c.Flags().StringVar(&r.lock, "lock", "", "The name of the lock, for rules that are limited to it.")
 	c.Flags().StringVar(&r.legacyName, "legacy-name", "", "The name of the legacy lock. Defaults to the lock's.")
-	c.Flags().StringVar(&r.legacyKind, "legacy-kind", "configmap", "What has the election record of annotation: configmap or endpoints.")
+	c.Flags().StringVar(&r.legacyKind, "legacy-kind", "configmap", "What has the election record: configmap or endpoints.")
 	for _, flag := range []string{"service-account", "lock", "legacy-name"} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // the flag exists
 	}
@@ -95,8 +90,16 @@ func (r *rightsCommand) run(names []string) error {
 	if len(names) == 0 {
 		return usage("rights needs a NAME: use some of %s", strings.Join(granted(), ", "))
 	}
-	if faults := validation.IsDNS1123Subdomain(r.account); r.account != "" && len(faults) > 0 {
-		return usage("--service-account=%s: %s", r.account, strings.Join(faults, "; "))
+	given := r.account
+	if home, account, both := strings.Cut(given, ":"); both {
+		r.home, r.account = home, account
+	}
+	faults := validation.IsDNS1123Subdomain(r.account)
+	if r.home != "" {
+		faults = append(faults, validation.IsDNS1123Label(r.home)...)
+	}
+	if given != "" && len(faults) > 0 {
+		return usage("--service-account=%s: %s", given, strings.Join(faults, "; "))
 	}
 	if !slices.Contains(legacyKinds, r.legacyKind) {
 		return usage("--legacy-kind=%s: use one of %s", r.legacyKind, strings.Join(legacyKinds, ", "))
@@ -120,21 +123,43 @@ func (r *rightsCommand) run(names []string) error {
 
 // write writes the objects of config/*/NAME.
 func (r *rightsCommand) write(to *strings.Builder, name string) error {
-	files, err := fs.Glob(config.Files, "*/"+name+"/*")
+	all, err := r.objects(name)
 	if err != nil {
 		return err
+	}
+	for _, o := range all {
+		printed, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return err
+		}
+		to.WriteString("---\n" + o.comment + string(printed))
+	}
+	return nil
+}
+
+// granting is an object that grants something, and what is said above it.
+type granting struct {
+	unstructured.Unstructured
+	comment string
+}
+
+// objects returns the objects of config/*/NAME.
+func (r *rightsCommand) objects(name string) ([]granting, error) {
+	files, err := fs.Glob(config.Files, "*/"+name+"/*")
+	if err != nil {
+		return nil, err
 	}
 	text := ""
 	for _, file := range files {
 		raw, err := fs.ReadFile(config.Files, file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		text += "\n---\n" + string(raw)
 	}
 	bound := strings.Contains(text, "\n- kind: ServiceAccount\n")
 	if bound && r.account == "" {
-		return usage("%s needs --service-account: that of the candidates' pods ('kubectl get pods -n %s -o custom-columns=POD:.metadata.name,ACCOUNT:.spec.serviceAccountName')", name, r.namespace)
+		return nil, usage("%s needs --service-account: that of the candidates' pods ('kubectl get pods -n %s -o custom-columns=POD:.metadata.name,ACCOUNT:.spec.serviceAccountName')", name, r.namespace)
 	}
 	text = strings.ReplaceAll(text, sample+"-leader", r.account+"-leader")
 	if name == "annotation" && r.legacyKind == "endpoints" {
@@ -144,25 +169,24 @@ func (r *rightsCommand) write(to *strings.Builder, name string) error {
 	if name != "lease" {
 		object = cmp.Or(r.legacyName, r.lock)
 	}
+	var all []granting
 	for document := range strings.SplitSeq(text, "\n---\n") {
-		var o unstructured.Unstructured
+		var o granting
 		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
-			return err
+			return nil, err
 		}
 		if len(o.Object) == 0 {
 			continue
 		}
 		if bound {
-			err = r.fill(&o, object)
+			if err := r.fill(&o.Unstructured, object); err != nil {
+				return nil, err
+			}
 		}
-		printed, wrong := yaml.Marshal(o.Object)
-		if err := errors.Join(err, wrong); err != nil {
-			return err
-		}
-		comment, _, _ := strings.Cut(document, "apiVersion:")
-		to.WriteString("---\n" + comment + string(printed))
+		o.comment, _, _ = strings.Cut(document, "apiVersion:")
+		all = append(all, o)
 	}
-	return nil
+	return all, nil
 }
 
 // sample is the name of the operator in config/: that of its service account, and of its lock.
@@ -171,6 +195,9 @@ const sample = "my-operator"
 // fill fills in the namespace, the account, and the lock's object.
 func (r *rightsCommand) fill(o *unstructured.Unstructured, object string) error {
 	end := "-" + r.account
+	if r.home != "" {
+		end = "-" + r.home + end
+	}
 	switch {
 	case strings.HasPrefix(o.GetKind(), "Cluster") || o.GetNamespace() != "": // shared by all namespaces
 		end = "-" + r.namespace + end
@@ -182,7 +209,7 @@ func (r *rightsCommand) fill(o *unstructured.Unstructured, object string) error 
 	}
 	o.SetName(o.GetName() + end)
 	if strings.HasSuffix(o.GetKind(), "Binding") {
-		subject := map[string]any{"kind": "ServiceAccount", "name": r.account, "namespace": r.namespace}
+		subject := map[string]any{"kind": "ServiceAccount", "name": r.account, "namespace": cmp.Or(r.home, r.namespace)}
 		return errors.Join(unstructured.SetNestedField(o.Object, o.GetName(), "roleRef", "name"),
 			unstructured.SetNestedSlice(o.Object, []any{subject}, "subjects"))
 	}

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,8 +20,10 @@ type role string
 const (
 	roleStatus  role = "status"
 	roleDoctor  role = "doctor"
+	roleAudit   role = "audit"
 	roleShift   role = "shift"
 	roleMigrate role = "migrate"
+	roleDemo    role = "demo"
 
 	// roleTrial is in config/people/doctor: there is no right to trial writes alone.
 	roleTrial role = "doctor-trial"
@@ -49,6 +52,9 @@ func (r role) name() string { return "zonelect-" + string(r) }
 // for another reason.
 func (r role) advice(err error) string {
 	lacks, is := apierror.MissingIn(err)
+	if several := (lackingRights{}); errors.As(err, &several) {
+		lacks, is = several.Missing, true
+	}
 	if !is || r == "" {
 		return ""
 	}

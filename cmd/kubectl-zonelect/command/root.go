@@ -58,41 +58,28 @@ func run(ctx context.Context, env *environment, args []string) int {
 	return failed.code
 }
 
-const rootLong = `Shows who leads and who led, and why nobody does, moves leadership between candidates and out of
-zones, migrates legacy locks to Leases and back while the operators run, and plans the timing of an
-election.
+const rootLong = `LOCK is the name of a Lease. lease/NAME and lease.coordination.k8s.io/NAME work too, as in kubectl.
 
 Exit codes:
   0  success
-  1  an error, such as no answer from the API server or a missing permission; a problem that
-     doctor found; or a leader that stayed in an evacuated zone
-  2  the command line is wrong
-  3  refused: the step is not safe now, or you did not confirm it; nothing was changed
-
-A LOCK may be written as kubectl writes a Lease: lease/NAME, or lease.coordination.k8s.io/NAME.`
+  1  an error, a problem that doctor or audit found, a promise that demo saw broken, or a
+     leader that stayed in an evacuated zone
+  2  the command line is wrong, or timing has no answer to it
+  3  refused: the step is not safe now, or you did not confirm it; nothing was changed`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-zonelect",
 		Short: "Show who leads, and move leadership",
 		Long:  rootLong,
-		Example: `  # All locks of a namespace
-  kubectl zonelect status -n metal3-system
-
-  # Who led before, and for how long nobody did
-  kubectl zonelect history my-operator -n metal3-system
-
-  # Why does nobody lead, or why did it take so long
-  kubectl zonelect doctor my-operator -n metal3-system
-
-  # The timing for what you know about your work and your cluster
-  kubectl zonelect timing --api-outage 30s --failover 45s
-
-  # A zone is in trouble: leadership leaves it
-  kubectl zonelect evacuate zone-a -A
-
-  # What the next step of a migration would change, and whether it is safe
-  kubectl zonelect migrate plan my-operator -n metal3-system`,
+		Example: `  kubectl zonelect demo                                       # try it on your own cluster
+  kubectl zonelect status -n metal3-system                    # who leads
+  kubectl zonelect history my-operator                        # who led before
+  kubectl zonelect doctor my-operator                         # why does nobody lead
+  kubectl zonelect audit -A                                   # all elections, whoever runs them
+  kubectl zonelect timing --api-outage 30s --failover 45s     # the timing for your needs
+  kubectl zonelect evacuate zone-a -A                         # leadership leaves a zone
+  kubectl zonelect migrate plan my-operator                   # the next step of a migration`,
 		Version:       ownVersion(buildInfo()).GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -108,7 +95,10 @@ func newRoot(env *environment) *cobra.Command {
 	klog.InitFlags(verbosity)
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
 	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)) // the flag exists
-	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newDoctor(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newRights(env), newVersion(env))
+	root.AddCommand(detailed(newStatus(env), statusDetails), detailed(newHistory(env), historyDetails), detailed(newTimeline(env), timelineDetails),
+		detailed(newDoctor(env), doctorDetails), newAudit(env), newHandover(env), detailed(newEvacuate(env), evacuateDetails), newRestore(env),
+		newMigrate(env), detailed(newTiming(env), timingDetails), newRights(env), newDemo(env), newDemoCandidate(env), newVersion(env))
 	addCompletion(root)
-	return root
+	root.SetHelpTemplate(helpTemplate)
+	return detailed(root, rootDetails)
 }

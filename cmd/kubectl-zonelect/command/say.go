@@ -31,7 +31,7 @@ func say(w io.Writer, format string, args ...any) error {
 	return err
 }
 
-// within returns an argument of say as a text of one line, or the argument if it is no text.
+// within returns an argument of say as a text of one line, or the argument if it is not a text.
 func within(arg any) any {
 	switch a := arg.(type) {
 	case error:

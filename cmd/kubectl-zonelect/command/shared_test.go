@@ -177,7 +177,7 @@ func TestAHolderWhoseHeartbeatStopsIsNotShownAsHeld(t *testing.T) {
 }
 
 // TestNobodyKnowsWhenAHeartbeatThatIsGoneBeatLast: the garbage collector deletes its Lease with the
-// pod of a dead leader. When that leader took the lock is no answer.
+// pod of a dead leader. When that leader took the lock is not an answer.
 func TestNobodyKnowsWhenAHeartbeatThatIsGoneBeatLast(t *testing.T) {
 	for observe, state := range map[string]inspect.State{"3s": inspect.Stale, "16s": inspect.Expired} {
 		inABubble(t, func(t *testing.T, w *world) {

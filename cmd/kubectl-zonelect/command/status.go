@@ -16,87 +16,33 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-const statusLong = `Shows the locks of a namespace, some of them, or one with its candidates.
+const statusLong = `Without LOCK, all locks of the namespace are listed.
 
-The states of a lock:
-  held      its holder renews it
-  waiting   its holder renews it, but the holder's work has not begun: WAITING says why
+States:
+  held      the holder renews the lock
+  waiting   the holder renews the lock, but its work has not begun: WAITING says why
   stale     a holder is named, but no renewal was seen
   expired   no renewal was seen for a whole lease: any candidate may take the lock
-  released  the last holder gave it up, and nobody has taken it yet
-  free      nobody holds it
-  cleared   somebody else removed the holder's name: the holder may still be at work
+  released  the last holder gave the lock up, and nobody has taken it yet
+  cleared   somebody removed the holder's name: the holder may still be at work
+  free      nobody holds the lock
   absent    there is no Lease
 
-A lock looks stale by the clock of this machine, which may differ from the holder's. So
-the command watches such a lock for --observe before it calls it stale.
+Columns:
+  LEADER         "nobody (was X)": X led last; "nobody? (was X)": X may still be working
+  SINCE          for how long the leader has led; or how long ago the last one renewed or released
+  LAST FAILOVER  when a leader was last lost, and how the lock had come free
+  NOBODY LED     for how long nobody led then
+  NEXT           who takes over if the leader falls silent
+  LEASE LEFT     for how long the others leave a silent leader the lock
+  TOKEN          the fencing token of the leader's term
+  PHASE, LEGACY  the phase of a migration, and the state of the legacy lock`
 
-LEADER holds the Lease. If nobody does, it is "nobody (was ...)", with who led last and, in
-ZONE, where. With a question mark that one may still lead. In phase dual the work of the
-holder may not have begun yet: a holder that waits for legacy pods says so on its presence
-object, and one without a presence cannot.
-
-SINCE says for how long the leader has led or, if nobody leads, how long ago the last leader
-renewed or released the lock for the last time. After a leader fell silent, it may have
-worked on for a part of that: up to RenewDeadline and StopGrace.
-
-LAST FAILOVER says when somebody took over last from a leader that was lost, and how the lock
-had come free. NOBODY LED says for how long nobody led then. A handover or a rollout is no
-failover, unless nobody led for a second or longer. The lock keeps its last terms itself:
-'kubectl zonelect history LOCK' shows all of them, and says exactly what the two columns mean.
-<none> means that no failover is among them.
-
-NEXT goes first if the leader falls silent or, if nobody leads, now. That is how the candidates
-order themselves: by health, evacuated zones, the zone that fell silent, preferred zones, and a
-hash. It leaves out candidates whose pod or node is known to be gone and, for a minute after a
-failover, the leader that was lost: a node that lost its power looks alive for that long. If the first in the line
-does not come, the second goes a moment later. A handover may name another. "nobody" means that no
-other candidate that announced itself can run. "-" means that it is not known, because no
-candidate announced itself, or because one has a takeover delay of its own, or other preferences.
-
-LEASE LEFT is how long the lease lasts if nobody renews it any more. It goes up again with each
-renewal. Only then may another candidate take over, unless the leader releases the lock or is
-proven dead. A lock that a heartbeat keeps has what is left of its process's heartbeat. It is not
-the trust of the leader: the leader stops its own work sooner, after RenewDeadline, and only its
-own clock and its metrics know that. A number with a tilde is the age of the renewal by the
-holder's clock and the clock of this machine, which may differ. Without a tilde this command saw
-the renewal itself, as with --watch.
-
-PHASE and LEGACY show only if a lock is migrated, or was. TOKEN is the fencing token of the
-leader's term. The leader writes it when it first renews the Lease, a few seconds after it took
-it.
-
-Candidates announce themselves with presence objects, which are deleted with their pods.
-A presence says what its candidate said last. Only the pod and the node show whether the
-candidate still runs. The command reads them if you name one LOCK, and otherwise those of NEXT.
-
-On a terminal, locks that do not fit into its width are printed as lists, and a lock that
-needs attention has a color. NO_COLOR and --color are respected. With --watch, a terminal
-shows the present state below what has changed. Any other output gets a line for each change.
-
-Without LOCK, the command lists the Leases that have zonelect's annotations or
-candidates. ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants what it needs.
-With fewer rights, a note says what is not known.`
-
-const statusExample = `  # All locks of the namespace
-  kubectl zonelect status
-
-  # One lock, with its candidates
-  kubectl zonelect status my-operator
-
-  # Some locks
-  kubectl zonelect status $(kubectl get leases -l app=my-operator -o name)
-
-  # Every lock of the cluster, with pods, nodes and what the leaders wait for
-  kubectl zonelect status -A -o wide
-
-  # The present state, and what changes
-  kubectl zonelect status my-operator -w
-
-  # Where nobody leads
+const statusExample = `  kubectl zonelect status                      # all locks of the namespace
+  kubectl zonelect status my-operator          # one lock, with its candidates
+  kubectl zonelect status my-operator -w       # what changes
+  kubectl zonelect status -A -o wide           # the whole cluster, with pods and nodes
   kubectl zonelect status -A -o json | jq '.items[] | select(.status.nobodyLeads)'
-
-  # The fencing token of the current term
   kubectl zonelect status my-operator -o jsonpath='{.status.leader.token}'`
 
 // apiVersion is the version of the printed objects. No server knows it.
@@ -165,11 +111,11 @@ func newStatus(env *environment) *cobra.Command {
 		return slices.DeleteFunc(words, func(word string) bool { return slices.Contains(args, word) }), directive
 	}
 	f := c.Flags()
-	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "Show the locks of all namespaces.")
-	f.BoolVarP(&s.watch, "watch", "w", false, "Keep watching. A terminal shows the present state below what has changed; any other output gets a line with the time whenever something changes. Changes of a legacy object alone show within 5 seconds.")
-	f.DurationVar(&s.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by the clock of this machine. 0 trusts that clock.")
-	f.StringVar(&s.legacyName, "legacy-name", "", "The name of the legacy lock. Defaults to the name on the Lease, or else the lock's.")
-	f.StringVar(&s.color, "color", colorAuto, "When to use color: auto, which means on a terminal without NO_COLOR, always or never.")
+	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
+	f.BoolVarP(&s.watch, "watch", "w", false, "Keep watching, and print what changes.")
+	f.DurationVar(&s.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by this machine's clock. 0: trust the clock.")
+	f.StringVar(&s.legacyName, "legacy-name", "", "Name of the legacy lock. Default: the name on the Lease, or else the lock's.")
+	f.StringVar(&s.color, "color", colorAuto, "auto (on a terminal without NO_COLOR), always or never.")
 	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(colorModes, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	s.printer.addFlags(c, "wide", "name")
 	return c

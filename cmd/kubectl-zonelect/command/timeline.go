@@ -18,23 +18,17 @@ import (
 	"github.com/zonelect/zonelect/internal/timeline"
 )
 
-const timelineLong = `Draws the last terms of a lock, up to 20, as one HTML page: who led when, in which zone, and
-for how long nobody did. The page needs no network. Point at a term or a gap for its figures, and
-zoom with the wheel, the buttons or the keys + and -.
+const timelineLong = `The page has the last terms of the lock, up to 20: who led when, in which zone, and for how long nobody
+did. It needs no network. Point at a term or a gap for its figures, and zoom with the wheel, the buttons
+or the keys + and -.
 
-It shows what 'kubectl zonelect history' prints, and the candidates that wait. Each term begins by
-its holder's clock. Where the clocks differ so much that terms would overlap, the earlier one is
-cut short, because one holder follows another in the Lease's history.
+The page shows what 'kubectl zonelect history' prints, and the candidates that wait. Each term begins by
+its holder's clock. Where clocks differ so much that terms would overlap, the earlier one is cut short.
 
-ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants what the command needs.`
+ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants the rights.`
 
-const timelineExample = `  # Draw my-operator-timeline.html
-  kubectl zonelect timeline my-operator
-
-  # Write the page somewhere else
+const timelineExample = `  kubectl zonelect timeline my-operator                            # my-operator-timeline.html
   kubectl zonelect timeline my-operator --to /tmp/failover.html
-
-  # Write it to the standard output
   kubectl zonelect timeline my-operator --to - > page.html`
 
 // timelineCommand is one call of timeline.

@@ -4,16 +4,20 @@
 package command
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 func TestTimelineWritesAPageThatShowsEachTerm(t *testing.T) {
@@ -33,6 +37,27 @@ func TestTimelineWritesAPageThatShowsEachTerm(t *testing.T) {
 			if !strings.Contains(string(page), want) || !strings.Contains(printed, want) {
 				t.Errorf("the page does not have %q", want)
 			}
+		}
+	})
+}
+
+// TestTheTimelineOfAnEvening draws what make screenshots shows: a handover, the loss of a zone and a rollout. It
+// writes the page to the file that ZONELECT_TIMELINE names.
+func TestTheTimelineOfAnEvening(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		at := func(before time.Duration) string { return time.Now().Add(-before).UTC().Format(time.RFC3339) }
+		history := fmt.Sprintf(`[{"acquired":%q,"holder":"op-a_1","token":4012,"zone":"za","cause":"released","nobodyLedMs":5},`+
+			`{"acquired":%q,"holder":"op-b_1","token":4208,"zone":"zb","cause":"released","nobodyLedMs":17},`+
+			`{"acquired":%q,"holder":"op-c_1","token":4460,"zone":"zc","cause":"expired","nobodyLedMs":15020},`+
+			`{"acquired":%q,"holder":"op-a_1","token":4711,"zone":"za","cause":"released","nobodyLedMs":9}]`,
+			at(9*time.Minute), at(7*time.Minute), at(5*time.Minute), at(2*time.Minute))
+		w.putLease(newLease("op", "op-a_1", "za", func(l *coordinationv1.Lease) {
+			l.Annotations[record.AnnotationHistory] = history
+			l.Spec.AcquireTime = &metav1.MicroTime{Time: time.Now().Add(-2 * time.Minute)}
+		}))
+		file := cmp.Or(os.Getenv("ZONELECT_TIMELINE"), filepath.Join(t.TempDir(), "page.html"))
+		if r := w.run("timeline", "op", "--to", file); !strings.Contains(r.out, "4 terms of lock op are in") {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
 		}
 	})
 }

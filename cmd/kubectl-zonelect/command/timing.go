@@ -16,52 +16,29 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/clientgo"
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/heartbeat"
+	"github.com/zonelect/zonelect/internal/extension"
 	"github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/operator"
 )
 
-const timingLong = `Finds the timing of an election for what you know about your work and your cluster, and
-shows what follows from it. It asks no cluster.
+const timingLong = `No cluster is asked. The first table has the settings, each with its reason. The second has what follows
+from them, beside the default (client-go's and controller-runtime's too), the timing of OpenShift's
+operators, and --leader-elect-timing=patient. A failover is the longest time from the fault until the next
+leader's work begins. With -o wide the mean stands before it, and the formulas of the plan are shown.
+-o yaml prints the operator's flags, and the variables in their place.`
 
-The first table has the settings, with the reason for each. The second has what follows
-from them, beside three other timings: the default, which is also that of client-go and
-controller-runtime, that of OpenShift's operators, and --leader-elect-timing=patient. A failover is the longest time
-from the fault until the next leader's work begins. With -o wide the mean stands before
-it, and the formulas of the plan are shown.
-
-PLANNED and ZONELECT use the same formulas. CLIENT-GO and OPENSHIFT are what client-go's
-own elector makes of the same numbers: its followers read at intervals instead of
-watching, it takes 45s to find a connection to a dead API server dead, and it releases
-the lock before the work has stopped, so that two may work until it has.
-
-The plan assumes one fault at a time, with all well before; requests that take no longer
-than --round-trip once they reach a living API server; and that of four connections in a
-row, at least one reaches such a server. Behind a Service with one of three servers gone
-that fails once in 81 times, and costs 200ms more.
-
-With --heartbeat, each process renews all its locks with one write. The second table
-then compares the plan with the default and with 3s/2.5s/0.5s, both with heartbeats, and
-with client-go. It has the writes per second for --locks in --processes, with heartbeats
-and without. A warning says what 3s/2.5s/0.5s and the plan do not survive: etcd electing a
-leader for --etcd-election, or a slow disk, which makes --round-trip long. etcd's election
-timeout is 1s by default, and electing a leader takes it 1s to 2s.
-
--o yaml prints the operator's flags, and the same as environment variables.`
-
-const timingExample = `  # The API may be away for 30s when a zone dies, a new leader is needed in 45s
+const timingExample = `  # The API may be away for 30s; when a zone dies, a new leader is needed in 45s
   kubectl zonelect timing --api-outage 30s --failover 45s --stop 5s
 
-  # The same, to be put into a container of a Deployment
+  # The flags, for the container of a Deployment
   kubectl zonelect timing --api-outage 30s --failover 45s --stop 5s -o yaml
 
   # What 3s instead of 15s costs and survives, with 1000 locks in 3 processes
-  kubectl zonelect timing --heartbeat --locks 1000 --processes 3 --etcd-election 2s
-
-  # Where each bound comes from, with means
-  kubectl zonelect timing --drift 1% --round-trip 200ms -o wide`
+  kubectl zonelect timing --heartbeat --locks 1000 --processes 3 --etcd-election 2s`
 
 // timingCommand is one call of timing.
 type timingCommand struct {
@@ -90,18 +67,18 @@ func newTiming(env *environment) *cobra.Command {
 		RunE:              func(*cobra.Command, []string) error { return failed(t.run()) },
 	}
 	f := c.Flags()
-	f.DurationVar(&t.requirements.APIOutage, "api-outage", t.requirements.APIOutage, "How long the API may be unavailable, as when a zone dies, before the leader loses its term.")
-	f.DurationVar(&t.requirements.Failover, "failover", 0, "The longest time until another candidate leads when the leader's zone dies and the API is reachable. 0 is no limit.")
+	f.DurationVar(&t.requirements.APIOutage, "api-outage", t.requirements.APIOutage, "How long the API may be unavailable before the leader loses its term.")
+	f.DurationVar(&t.requirements.Failover, "failover", 0, "Longest time until another candidate leads when the leader's zone dies and the API is reachable. 0: no limit.")
 	f.DurationVar(&t.requirements.Stop, "stop", t.requirements.Stop, "How long the work takes to stop.")
-	f.Var((*percent)(&t.requirements.MaxClockDrift), "drift", "How much the rates of two machines' clocks may differ. 0 is the default.")
-	f.DurationVar(&t.requirements.RoundTrip, "round-trip", t.requirements.RoundTrip, "The time that a request to the API and its answer seldom exceed.")
-	f.IntVar(&t.requirements.Candidates, "candidates", t.requirements.Candidates, "How many candidates there are.")
-	f.IntVar(&t.requirements.Zones, "zones", 0, "How many zones they are in. 0 is three, or as many as there are candidates.")
+	f.Var((*percent)(&t.requirements.MaxClockDrift), "drift", "How much the rates of two machines' clocks may differ. 0: the default.")
+	f.DurationVar(&t.requirements.RoundTrip, "round-trip", t.requirements.RoundTrip, "Time that a request and its answer seldom exceed.")
+	f.IntVar(&t.requirements.Candidates, "candidates", t.requirements.Candidates, "Number of candidates.")
+	f.IntVar(&t.requirements.Zones, "zones", 0, "Number of zones. 0: three, or as many as there are candidates.")
 	f.BoolVar(&t.requirements.Exclusive, "exclusive", false, "No client-go candidate shares the lock.")
-	f.BoolVar(&t.requirements.Heartbeat, "heartbeat", false, "Each process renews all its locks with one write. It implies --exclusive.")
-	f.IntVar(&t.requirements.Locks, "locks", t.requirements.Locks, "How many locks there are.")
-	f.IntVar(&t.requirements.Processes, "processes", 0, "How many processes hold them. 0 is as many as there are candidates.")
-	f.DurationVar(&t.requirements.EtcdElection, "etcd-election", t.requirements.EtcdElection, "How long etcd takes to elect a leader: once to twice its election timeout, which is 1s by default.")
+	f.BoolVar(&t.requirements.Heartbeat, "heartbeat", false, "Each process renews all its locks with one write. Implies --exclusive.")
+	f.IntVar(&t.requirements.Locks, "locks", t.requirements.Locks, "Number of locks.")
+	f.IntVar(&t.requirements.Processes, "processes", 0, "Number of processes. 0: as many as there are candidates.")
+	f.DurationVar(&t.requirements.EtcdElection, "etcd-election", t.requirements.EtcdElection, "How long etcd takes to elect a leader: 1s to 2s with etcd's default timeout.")
 	f.StringVarP(&t.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(timingFormats, ", ")))
 	for _, name := range []string{"api-outage", "failover", "stop", "drift", "round-trip", "candidates", "zones", "locks", "processes", "etcd-election"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // it fails for a flag that does not exist
@@ -185,6 +162,11 @@ func printTiming(out io.Writer, p plan.Plan, outlooks []outlook, wide bool) erro
 	return table.Flush()
 }
 
+// openShift is the timing that library-go gives to the operators of OpenShift, see
+// LeaderElectionDefaulting in
+// https://github.com/openshift/library-go/blob/master/pkg/config/leaderelection/leaderelection.go.
+var openShift = election.Timing{LeaseDuration: 137 * time.Second, RenewDeadline: 107 * time.Second, RenewInterval: 26 * time.Second}
+
 // others are the timings to compare with, each with the elector that uses it now.
 var others = []outlook{{name: "CLIENT-GO"}, {name: "OPENSHIFT", timing: openShift}}
 
@@ -224,7 +206,7 @@ func zonelect(name string, t election.Timing, r plan.Requirements, promised bool
 // byClientGo is the outlook of client-go's elector with a timing.
 func byClientGo(name string, t election.Timing, r plan.Requirements) outlook {
 	t = underRequirements(t, r)
-	return outlook{name: name, timing: t, bounds: clientGo(t, r), load: plan.LoadOf(t, r), clientGo: true}
+	return outlook{name: name, timing: t, bounds: clientgo.Bounds(t, r), load: plan.LoadOf(t, r), clientGo: true}
 }
 
 // underRequirements is a timing with what requirements say about clocks and other electors.
@@ -324,7 +306,7 @@ func printFlags(out io.Writer, p plan.Plan) error {
 		tell(text, "# In the program set Timing.MaxClockDrift to %v: it has no flag.\n", r.MaxClockDrift)
 	}
 	flags := (&cobra.Command{}).Flags()
-	(&operator.Options{Timing: p.Timing}).AddFlags(flags)
+	extension.AddFlags(&operator.Options{Timing: p.Timing}, flags)
 	heartbeat.AddFlag(flags, &r.Heartbeat)
 	args, env := &strings.Builder{}, &strings.Builder{}
 	names := []string{"leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "leader-elect-stop-timeout"}

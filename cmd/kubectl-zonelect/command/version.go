@@ -19,11 +19,9 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-const versionLong = `Shows the version of kubectl-zonelect, its commit, its module, the versions of zonelect, Go and
-client-go that it was built with, and the version of the API server if it answers within 3
-seconds. With --client it asks no cluster. A program that go install has built does not know
-its commit. A version is "devel" if the program was built from a checkout that did not say
-which.`
+const versionLong = `The command shows the version of kubectl-zonelect, its commit and module, the versions of zonelect, Go and
+client-go that it was built with, and the API server's if it answers within 3 seconds. A program that
+go install has built does not know its commit. "devel" is a build from a checkout.`
 
 // What a release knows and the compiler does not: make dist sets them with the linker's -X.
 var (

@@ -181,7 +181,7 @@ func TestTheVersionIsThatOfTheTagOrElseAPseudoVersion(t *testing.T) {
 }
 
 func TestAPlatformHasASystemAndAProcessor(t *testing.T) {
-	if err := run(t.Context(), []string{"-platforms", "linux"}); err == nil || !strings.Contains(err.Error(), `"linux" is no platform`) {
+	if err := run(t.Context(), []string{"-platforms", "linux"}); err == nil || !strings.Contains(err.Error(), `"linux" is not a platform`) {
 		t.Error(err)
 	}
 }

@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string) error {
 	for p := range strings.SplitSeq(*platforms, ",") {
 		system, arch, ok := strings.Cut(p, "/")
 		if !ok {
-			return fmt.Errorf("%q is no platform: write system/processor, as in linux/amd64", p)
+			return fmt.Errorf("%q is not a platform: write system/processor, as in linux/amd64", p)
 		}
 		r.platforms = append(r.platforms, platform{System: system, Arch: arch})
 	}

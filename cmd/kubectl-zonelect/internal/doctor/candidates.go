@@ -57,7 +57,9 @@ func allWell(present []inspect.Candidate) Finding {
 	default:
 		text += " in " + inspect.Many(len(zones), "zone")
 	}
-	if slices.ContainsFunc(present, func(c inspect.Candidate) bool { return c.PodState == "" || c.Node != "" && c.NodeState == "" }) {
+	if slices.ContainsFunc(present, func(c inspect.Candidate) bool {
+		return c.PodState == "" && !c.InNoPod() || c.Node != "" && c.NodeState == ""
+	}) {
 		return say(Note, "%s, none unhealthy by its own word; whether all their pods and nodes are ready is not known", text)
 	}
 	return say(OK, "%s, all ready and healthy", text)
@@ -76,7 +78,7 @@ func (l Lock) noCandidate() Finding {
 		return say(Note, "no candidate has announced itself, as before a migration")
 	}
 	return say(result, "no candidate has announced itself").
-		do("does the program run? Candidates of client-go, and those without POD_UID or the right to list and create leases, cannot be seen")
+		do("does the program run? Candidates of client-go, and those without the right to get, list and create leases, cannot be seen")
 }
 
 // candidate says what is wrong with one.
@@ -101,6 +103,9 @@ func (l Lock) spread(present []inspect.Candidate) []Finding {
 	switch one := inspect.OneZone(present); {
 	case len(present) == 1:
 		advice := "run at least two replicas, in different zones"
+		if w := present[0].Workload(); scales(w) {
+			advice += " (" + workload{l, w, present}.command("scale", "--replicas=3") + ")"
+		}
 		if l.lasts() < timing.Patient().LeaseDuration {
 			advice += "; if one is what you want, keep its election, and set --leader-elect-timing=patient, which loses no term in an outage of the API of 45s"
 		}
@@ -108,7 +113,7 @@ func (l Lock) spread(present []inspect.Candidate) []Finding {
 	case one != "" && len(f.Notes) > 0:
 		return []Finding{say(Note, "%s", f.Notes[0]).do("only nodes in other zones can change that")}
 	case one != "":
-		return []Finding{say(Warning, "%s", f.Warnings[0]).do("use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", page("install.md"))}
+		return []Finding{say(Warning, "%s", f.Warnings[0]).do("use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", Page("install.md"))}
 	}
 	return nil
 }
@@ -170,11 +175,11 @@ func checkEnvironment(l Lock) []Finding {
 	}
 	if len(noNode) > 0 {
 		all = append(all, say(Warning, "these candidates know neither their node nor their zone: %s", list(noNode)).
-			do("set NODE_NAME by the downward API (fieldRef spec.nodeName), and grant the right to read nodes: %s", l.grant("zone")))
+			do("set NODE_NAME by the downward API (fieldRef spec.nodeName), as tokens name the node only since Kubernetes 1.30; and grant the right to read nodes: %s", l.grant("zone")))
 	}
 	if len(noZone) > 0 {
 		all = append(all, say(Warning, "these candidates do not know their zone: %s", list(noZone)).
-			do("they look it up once, when they start: grant the right to read nodes (%s), label the nodes with topology.kubernetes.io/zone, or set NODE_ZONE; then restart the candidates (%s)", l.grant("zone"), l.kubectl("rollout restart deployment DEPLOYMENT")))
+			do("grant the right to read nodes (%s), label the nodes with topology.kubernetes.io/zone, or set NODE_ZONE. The candidates ask again: within 30s in their first ten minutes, later within six minutes", l.grant("zone")))
 	}
 	if f, found := l.holderEnvironment(); found {
 		all = append(all, f)
@@ -192,10 +197,10 @@ func (l Lock) holderEnvironment() (Finding, bool) {
 	switch {
 	case r.Holder == "":
 	case !ours:
-		return say(Note, "%s holds the lock and is no candidate of zonelect: it has no fencing token, and does not say where it is", r.Holder).do("is it client-go's elector? See %s", page("adopt.md")), true
+		return say(Note, "%s holds the lock and is not a zonelect candidate: it has no fencing token, and does not say where it is", r.Holder).do("is it client-go's elector? See %s", Page("adopt.md")), true
 	case d.Pod == locks.Pod{}:
-		return say(Warning, "%s does not say its pod: nobody can prove it dead, and it cannot announce itself", r.Holder).
-			do("set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API"), true
+		return say(Warning, "%s does not say its pod: nobody can prove it dead", r.Holder).
+			do("in a pod, mount the token of the service account, or set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API"), true
 	}
 	return Finding{}, false
 }
@@ -241,21 +246,28 @@ var verbs = []struct{ verb, without string }{
 	{"list", "candidates do not know of each other, so that none goes first"},
 }
 
+// LeaseRights returns the permissions that a service account needs for a Lease.
+func LeaseRights(account, namespace, lock string, exists bool) []Right {
+	all := make([]Right, 0, len(verbs))
+	for _, v := range verbs {
+		r := Right{Account: account, Verb: v.verb, Group: "coordination.k8s.io", Resource: "leases", Name: lock, Namespace: namespace, Without: v.without}
+		if v.verb == "create" || v.verb == "list" {
+			r.Name = ""
+		}
+		if v.verb == "create" && !exists {
+			r.Without = ""
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
 // Needs returns the permissions that the candidates' service accounts need for the lock. If no
 // account is known, it returns those of an account without a name.
 func (l Lock) Needs() []Right {
 	var all []Right
 	for _, account := range l.accounts() {
-		for _, v := range verbs {
-			r := Right{Account: account, Verb: v.verb, Group: "coordination.k8s.io", Resource: "leases", Name: l.Name, Namespace: l.Namespace, Without: v.without}
-			if v.verb == "create" || v.verb == "list" {
-				r.Name = ""
-			}
-			if v.verb == "create" && l.Lease == nil {
-				r.Without = ""
-			}
-			all = append(all, r)
-		}
+		all = append(all, LeaseRights(account, l.Namespace, l.Name, l.Lease != nil)...)
 		for _, verb := range l.legacyVerbs() {
 			r := Right{Account: account, Verb: verb, Resource: l.legacyResource(), Name: l.legacyName(), Namespace: l.Namespace}
 			if verb == "create" {

@@ -34,7 +34,12 @@ type Finding struct {
 	Text   string `json:"text"`
 	// Hint is what to do about it.
 	Hint string `json:"hint,omitempty"`
+	// Link is where the check is explained.
+	Link string `json:"link"`
 }
+
+// Link is where a check is explained.
+func Link(check string) string { return Page("operate.md#" + check) }
 
 // do adds what to do about a finding.
 func (f Finding) do(format string, args ...any) Finding {
@@ -104,8 +109,8 @@ func kubectl(namespace, format string, args ...any) string {
 	return "'kubectl " + command + " -n " + named(namespace, "NAMESPACE") + then + "'"
 }
 
-// page is where a document can be read: who installed the plugin alone has none.
-func page(of string) string { return "https://github.com/zonelect/zonelect/blob/main/docs/" + of }
+// Page is where a document can be read: who installed the plugin alone has none.
+func Page(of string) string { return "https://github.com/zonelect/zonelect/blob/main/docs/" + of }
 
 // most is how many names a finding lists.
 const most = 5

@@ -4,6 +4,9 @@
 package doctor
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -250,6 +253,20 @@ func TestCandidatesAreCalledReadyOnlyIfTheirPodsAndNodesWereRead(t *testing.T) {
 	}
 }
 
+// TestACandidateInNoPodIsWellAsLongAsItRenewsItsPresence: it has no pod to be read.
+func TestACandidateInNoPodIsWellAsLongAsItRenewsItsPresence(t *testing.T) {
+	for state, want := range map[string]string{"": "3 candidates in 3 zones, all ready", inspect.Gone: "2 candidates in 2 zones, all ready"} {
+		l := lockOf(func(*coordinationv1.Lease) {})
+		for _, zone := range []string{"za", "zb"} {
+			l.Candidates = append(l.Candidates, inspect.Candidate{Identity: zone + "_1", Pod: zone, Zone: zone, PodState: inspect.Ready, Part: &inspect.Part{UID: zone}})
+		}
+		l.Candidates = append(l.Candidates, inspect.Candidate{Identity: "laptop_1", Zone: "zc", PodState: state, Part: &inspect.Part{}})
+		if all := checkCandidates(l); len(all) != 1 || !strings.Contains(all[0].Text, want) {
+			t.Errorf("%q: %+v", state, all)
+		}
+	}
+}
+
 func TestCandidatesOfBothKindsAtALockThatAHeartbeatKeepsAreWarnedOf(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{record.AnnotationHeartbeat: "h u e 15", record.AnnotationShared: "group"}}}
 	candidate := func(roster string) inspect.Candidate { return inspect.Candidate{Part: &inspect.Part{Roster: roster}} }
@@ -327,5 +344,32 @@ func TestALeaseThatIsBeingDeletedIsToldOf(t *testing.T) {
 	})
 	if all := checkState(l); len(all) != 2 || all[1].Result != Warning || !strings.Contains(all[1].Text, "example.com/hold") {
 		t.Errorf("got %+v", all)
+	}
+}
+
+// TestEachCheckIsExplained where the link of its findings leads.
+func TestEachCheckIsExplained(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\{"([a-z]+)", check[A-Z]`).FindAllStringSubmatch(string(source), -1) {
+			if seen++; !strings.Contains(string(page), "\n### "+m[1]+"\n\n") || !strings.HasSuffix(Link(m[1]), "/docs/operate.md#"+m[1]) {
+				t.Errorf("%s: check %s has no paragraph at %s", file, m[1], Link(m[1]))
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d checks were found", seen)
 	}
 }

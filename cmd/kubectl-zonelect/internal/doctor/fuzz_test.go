@@ -24,7 +24,7 @@ import (
 
 // advice is what a hint may consist of. What a shell does not take for a letter is in what this package
 // writes, and in no command.
-var advice, copied = regexp.MustCompile(`^[A-Za-z0-9 .,:;/=()'?_-]*$`), regexp.MustCompile(`'(kubectl [^']*)'`)
+var advice, copied = regexp.MustCompile(`^[A-Za-z0-9 .,:;/#=()'?_-]*$`), regexp.MustCompile(`'(kubectl [^']*)'`)
 
 // whole says what is wrong with findings: each has a result, a text and a check, and a hint in which
 // nothing is more than a word to a shell.
@@ -36,7 +36,7 @@ func whole(t *testing.T, all []Finding) {
 			t.Errorf("%+v", f)
 		}
 		for _, command := range copied.FindAllString(f.Hint, -1) {
-			if strings.ContainsAny(command[1:len(command)-1], ";()?'") {
+			if strings.ContainsAny(command[1:len(command)-1], ";()?'#") {
 				t.Errorf("%q is a command to copy", command)
 			}
 		}
@@ -76,6 +76,11 @@ func FuzzCheck(f *testing.F) {
 		}
 		c := Cluster{Offset: l.Offset, Gets: []time.Duration{l.RoundTrip}}
 		whole(t, c.Check())
+		before := Pre{
+			Namespace: text, Lock: text, Account: text, Taken: Fact[string]{Value: text}, Minor: Fact[int]{Value: int(n % 50)}, Zones: Fact[[]string]{Value: []string{text}},
+			Outside: Fact[bool]{Value: true}, Refused: text, Rights: Fact[[]Right]{Value: LeaseRights(text, text, text, false)},
+		}
+		whole(t, before.Check())
 	})
 }
 

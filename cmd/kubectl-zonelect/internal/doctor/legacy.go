@@ -102,7 +102,7 @@ func (l Lock) legacyHolder() (Finding, bool) {
 			do("the garbage collector deletes it within a minute or so; if not, it is blocked: is an APIService unavailable ('kubectl get apiservices')?"), true
 	case l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value != inspect.Ready:
 		return say(Warning, "%s belongs to %s, which is %s", object, l.Legacy.Holder, orUnknown(l.LegacyPod.Value)).
-			do("a leader-for-life lock is free only when its pod is deleted: %s, if it is dead for certain (with --force if its node is, too); see %s", l.kubectl("delete pod %s", named(podOf(l.Legacy.Holder), "POD")), page("migration.md")), true
+			do("a leader-for-life lock is free only when its pod is deleted: %s, if its process has ended; if its node is off, taint that instead, see %s", l.kubectl("delete pod %s", named(podOf(l.Legacy.Holder), "POD")), Page("operate.md#a-leader-on-an-unreachable-node")), true
 	case l.Legacy.Kind == ownerref.Legacy && (l.Phase() == record.PhaseSealed || l.Phase() == record.PhaseClean):
 		return say(Problem, "%s leads by %s, though the migration is in phase %s: it and a candidate may both lead", l.Legacy.Holder, object, l.Phase()).
 			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", l.kubectl("delete pod %s", named(podOf(l.Legacy.Holder), "POD")), l.kubectl("zonelect migrate rollback %s", named(l.Name, "LOCK"))), true

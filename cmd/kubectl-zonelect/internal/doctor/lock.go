@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/election"
@@ -34,6 +35,8 @@ type Lock struct {
 	RoundTrip time.Duration
 	// Rights says what the candidates' service accounts may do, of what Needs returns.
 	Rights Fact[[]Right]
+	// Budgets are the PodDisruptionBudgets of the namespace.
+	Budgets Fact[[]policyv1.PodDisruptionBudget]
 	// LegacyPod is the state of the pod that holds the leader-for-life lock; empty if none does.
 	LegacyPod Fact[string]
 }
@@ -48,6 +51,7 @@ func (l Lock) Check() []Finding {
 		{"history", checkHistory},
 		{"candidates", checkCandidates},
 		{"environment", checkEnvironment},
+		{"workload", checkWorkload},
 		{"clocks", checkClocks},
 		{"timing", checkTiming},
 		{"heartbeat", checkHeartbeat},
@@ -72,7 +76,7 @@ func checkState(l Lock) []Finding {
 	all := []Finding{l.stateFinding()}
 	if l.Lease != nil && l.Lease.DeletionTimestamp != nil {
 		all = append(all, say(Warning, "the Lease was deleted, and stays until its finalizers are gone: %s", list(l.Lease.Finalizers)).
-			do("the lock works until then, and the holder makes the Lease anew: have the finalizers removed, by whoever put them there or by hand"))
+			do("the lock works until then, and the holder recreates the Lease: have the finalizers removed, by whoever put them there or by hand"))
 	}
 	for _, note := range l.Notes {
 		all = append(all, say(Note, "%s", note))
@@ -217,7 +221,7 @@ func (l Lock) lease() string {
 // absent is the finding of a lock without a Lease.
 func (l Lock) absent() Finding {
 	if !l.Nothing() {
-		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see %s", page("migration.md"))
+		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see %s", Page("migration.md"))
 	}
 	if len(inspect.Present(l.Candidates)) > 0 {
 		return say(Problem, "there is no Lease, although candidates have announced themselves").
@@ -287,7 +291,7 @@ func (l Lock) lastChange(t inspect.Term) Finding {
 	switch {
 	case gap > lasts+tolerated:
 		return say(Warning, "%s: longer than %s lasts", text, l.lease()).
-			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with %s", page("failures.md"))
+			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with %s", Page("operate.md#fault-by-fault"))
 	case t.Cause == string(status.CauseExpired) && gap > lasts/2:
 		return say(Note, "%s: the leader before fell silent, and the others waited for its lease", text).
 			do("that is as long as it takes without proof of death, which needs the right to watch pods (%s) and a kubelet that reports the end; or use a shorter lease ('kubectl zonelect timing')", l.grant("proof"))

@@ -7,6 +7,7 @@ package reference
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,14 +25,33 @@ import (
 func Markdown(dir string) error {
 	root := withoutCompletion()
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
-	if err := doc.GenMarkdownTree(root, dir); err != nil {
+	var errs []error
+	each(root, func(c *cobra.Command) {
+		if c.Name() != "help" { // which doc adds
+			errs = append(errs, page(c, dir))
+		}
+	})
+	return errors.Join(append(errs, page(withoutCompletion(), dir))...)
+}
+
+// page writes the page of a command: its examples first, and what its help has no room for.
+func page(c *cobra.Command, dir string) error {
+	var text bytes.Buffer
+	if err := doc.GenMarkdown(c, &text); err != nil {
 		return err
 	}
-	var page bytes.Buffer
-	if err := doc.GenMarkdown(withoutCompletion(), &page); err != nil {
-		return err
+	before, rest, _ := strings.Cut(text.String(), "### Synopsis\n\n")
+	if synopsis, examples, has := strings.Cut(rest, "### Examples\n\n"); has {
+		examples, rest, _ = strings.Cut(examples, "### ")
+		rest = "### Examples\n\n" + examples + "### Synopsis\n\n" + synopsis + "### " + rest
+	} else {
+		rest = "### Synopsis\n\n" + rest
 	}
-	return os.WriteFile(filepath.Join(dir, "kubectl_zonelect.md"), page.Bytes(), 0o644) //nolint:gosec // a document
+	if details := command.Details(c); details != "" {
+		rest = strings.Replace(rest, "### Options\n", "### Details\n\n"+indented(details)+"\n\n### Options\n", 1)
+	}
+	name := strings.ReplaceAll(c.CommandPath(), " ", "_") + ".md"
+	return os.WriteFile(filepath.Join(dir, name), []byte(before+rest), 0o644) //nolint:gosec // a document
 }
 
 func withoutCompletion() *cobra.Command {
@@ -53,17 +73,20 @@ func Man(dir, version string, date time.Time) error {
 
 // documented returns the commands as documents show them: the same on all machines.
 func documented() *cobra.Command {
-	root := command.Root()
+	root := command.Documented()
 	root.DisableAutoGenTag = true
 	root.PersistentFlags().Lookup("cache-dir").DefValue = "~/.kube/cache"
 	each(root, func(c *cobra.Command) { c.Long = indented(c.Long) })
 	return root
 }
 
+// each calls do for a command and those below it that people see.
 func each(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, below := range c.Commands() {
-		each(below, do)
+		if !below.Hidden {
+			each(below, do)
+		}
 	}
 }
 

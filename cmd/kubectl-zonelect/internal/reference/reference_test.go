@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var update = flag.Bool("update", false, "write docs/cli anew")
+var update = flag.Bool("update", false, "rewrite docs/cli")
 
 // pages is where the repository has the Markdown.
 const pages = "../../../../docs/cli"

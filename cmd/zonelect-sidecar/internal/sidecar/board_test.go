@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -225,35 +225,20 @@ func TestAProgramMayAskForAnyLoopbackAddress(t *testing.T) {
 	})
 }
 
-// once is a listener with one connection, in memory.
-type once struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (o once) Accept() (net.Conn, error) {
-	select {
-	case c := <-o.conns:
-		return c, nil
-	case <-o.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (o once) Close() error   { close(o.closed); return nil }
-func (o once) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
-
 // TestAnAnswerThatComesWhenTheLockIsReleasedComes: however long that takes.
 func TestAnAnswerThatComesWhenTheLockIsReleasedComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard(election.Timing{})
 		b.resign = func(context.Context) error { time.Sleep(time.Hour); return nil }
 		b.begin(t.Context(), election.Term{})
-		here, there := net.Pipe()
-		l := once{make(chan net.Conn, 1), make(chan struct{})}
-		l.conns <- there
+		l := apitest.NewPipes()
 		s := httpserver.New(b.handler())
 		go func() { _ = s.Serve(l) }() // it ends by Close
 		defer s.Close()
+		here, err := l.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := io.WriteString(here, "POST /stopped?token=0 HTTP/1.1\r\nHost: "+defaultAddress+"\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -345,8 +345,14 @@ func TestALostTermLeavesNothingForTheNextToOverlapWith(t *testing.T) {
 	for !gone(first.pid) {
 		time.Sleep(time.Millisecond) // until it is killed
 	}
-	if code, text := get(t, "http://"+b.options.metrics+"/healthz"); code != http.StatusOK {
-		t.Errorf("without the API, it is not alive: %d, %s", code, text)
+	for late := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until the sidecar knows that it is dead
+		code, text := get(t, "http://"+b.options.metrics+"/healthz")
+		if code == http.StatusOK {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("without the API, it is not alive: %d, %s", code, text)
+		}
 	}
 	b.refuses.Store(false)
 	second := b.next()

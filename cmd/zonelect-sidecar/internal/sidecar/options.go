@@ -52,8 +52,8 @@ const usage = `Elects one leader among the replicas of a program.
 
 The command gets ZONELECT_TOKEN, the fencing token of the term, ZONELECT_LOCK and
 ZONELECT_IDENTITY. Each --leader-elect flag can be a variable instead, such as
-LEADER_ELECT_RESOURCE_NAME. POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME and CONTAINER_NAME say
-where this process runs. Outside a cluster KUBECONFIG says where the API server is.
+LEADER_ELECT_RESOURCE_NAME. In a pod, the service account's token says where this process
+runs. Outside a cluster KUBECONFIG says where the API server is.
 
 Flags:
 `
@@ -69,11 +69,11 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.SetInterspersed(false) // the command's flags are its own
 	fs.SortFlags = false
 	fs.Usage = func() { _, _ = fmt.Fprint(help, usage, fs.FlagUsages()) }
-	fs.StringVar(&o.address, "address", "", "Loopback address to serve /leader on. Without a command the default is "+defaultAddress+", with one it is not to serve.")
-	fs.StringVar(&o.metrics, "metrics-bind-address", "", "Address to serve /metrics and /healthz on, for Prometheus and the kubelet, such as :8080. Without it they are not served.")
-	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the command, or the program that polls, may go on once leadership is lost: four fifths of it, then the command is killed. 0 is as long as the lease allows.")
+	fs.StringVar(&o.address, "address", "", "Loopback address to serve /leader on. Default: "+defaultAddress+", or nowhere if there is a command.")
+	fs.StringVar(&o.metrics, "metrics-bind-address", "", "Address to serve /metrics and /healthz on, such as :8080. Empty: nowhere.")
+	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the work may take to stop once leadership is lost. The command is killed after four fifths of it. 0: as long as the lease allows.")
 	o.AddFlags(fs)
-	shows := fs.Bool("version", false, "Show the version of this program and of Go.")
+	shows := fs.Bool("version", false, "Show the version of the sidecar and of Go, and run nothing.")
 	fs.Lookup("leader-elect-resource-name").Usage = "Name of the Lease, the same for all replicas. Required."
 	if err := fs.Parse(args); err != nil {
 		return o, err

@@ -30,7 +30,7 @@ func init() {
 			time.Sleep(time.Millisecond)
 		}
 		fmt.Println("runs")
-		time.Sleep(5 * time.Second) // no test needs that: it ends one that a failing test has left
+		time.Sleep(time.Minute) // no test needs that: it ends one that a failing test has left
 		must(os.WriteFile(os.Getenv(envOutlived), nil, 0o600))
 		os.Exit(1)
 	}()
@@ -96,7 +96,7 @@ func TestWhatIsLeftBehindIsKilledByGroups(t *testing.T) {
 	if err := adopt(); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", "sleep 5 & echo $!; wait")
+	cmd := exec.Command("sh", "-c", "sleep 60 & echo $!; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {

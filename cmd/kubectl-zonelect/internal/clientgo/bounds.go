@@ -1,7 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package command
+// Package clientgo says what follows from a timing for client-go's own elector.
+package clientgo
 
 import (
 	"math"
@@ -14,11 +15,6 @@ import (
 	"github.com/zonelect/zonelect/internal/plan"
 )
 
-// openShift is the timing that library-go gives to the operators of OpenShift, see
-// LeaderElectionDefaulting in
-// https://github.com/openshift/library-go/blob/master/pkg/config/leaderelection/leaderelection.go.
-var openShift = election.Timing{LeaseDuration: 137 * time.Second, RenewDeadline: 107 * time.Second, RenewInterval: 26 * time.Second}
-
 const (
 	// http2Patience is how long it takes to find client-go's connections dead: 30 s of
 	// silence and a ping of 15 s, see SetTransportDefaults in
@@ -29,7 +25,7 @@ const (
 	meanPause = 1 + leaderelection.JitterFactor/2
 )
 
-// clientGo is what follows from a timing for client-go's own elector, with ReleaseOnCancel,
+// Bounds is what follows from a timing for client-go's own elector, with ReleaseOnCancel,
 // and with the request timeouts of resourcelock.NewFromKubeconfig. Its formulas differ from
 // plan.BoundsOf's where client-go behaves differently:
 //
@@ -42,7 +38,7 @@ const (
 //   - There is no proof of death, and no order.
 //
 // A leader that lost its term ends its process, so there is no recovery.
-func clientGo(t election.Timing, r plan.Requirements) plan.Bounds {
+func Bounds(t election.Timing, r plan.Requirements) plan.Bounds {
 	retry := t.RenewInterval
 	trips := func(n int) plan.Addend { return plan.Addend{Times: n, Name: "RoundTrip", Each: r.RoundTrip} }
 	lease := once("LeaseDuration", t.LeaseDuration)

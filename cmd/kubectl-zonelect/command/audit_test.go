@@ -1,0 +1,303 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// deployed adds pods of a Deployment, one in each zone, with arguments.
+func (w *world) deployed(namespace, name string, zones []string, args ...string) {
+	for i, zone := range zones {
+		pod := name + "-5d8f-" + string(rune('a'+i))
+		w.hosts(pod, zone)
+		w.server.Delete("/api/v1/namespaces/ns/pods/" + pod)
+		w.server.Put("/api/v1/namespaces/"+namespace+"/pods/"+pod, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				UID: "uid-1", Labels: map[string]string{"pod-template-hash": "5d8f"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name + "-5d8f", Controller: ptr.To(true)}},
+			},
+			Spec:   corev1.PodSpec{NodeName: "node-" + zone, Containers: []corev1.Container{{Name: "op", Args: args}}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		})
+	}
+}
+
+// elected adds a Lease of client-go's that the first pod of a Deployment holds.
+func (w *world) elected(namespace, name string) {
+	w.putLease(newLease(name, name+"-5d8f-a_0e5c1a30-0000-4000-8000-000000000000", "", func(l *coordinationv1.Lease) {
+		l.Namespace, l.Annotations = namespace, nil
+		l.CreationTimestamp = metav1.Now()
+		l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "op", Operation: metav1.ManagedFieldsOperationUpdate, Time: ptr.To(metav1.Now())}}
+	}))
+}
+
+// keeps renews Leases until the test ends, by the paths of their namespaces.
+func (w *world) keeps(every time.Duration, paths ...string) {
+	ctx := w.t.Context()
+	for _, path := range paths {
+		go func() {
+			next := time.NewTimer(300 * time.Millisecond) // so that no renewal comes when the watch ends
+			defer next.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-next.C:
+					next.Reset(every)
+					w.server.Change(path, func(o apitest.Object) {
+						o["spec"].(apitest.Object)["renewTime"] = time.Now().UTC().Format(metav1.RFC3339Micro)
+					})
+				}
+			}
+		}()
+	}
+}
+
+func leasePath(namespace, name string) string {
+	return "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases/" + name
+}
+
+// fleet makes a cluster with elections of many kinds.
+func (w *world) fleet() {
+	three := []string{"za", "zb", "zc"}
+	w.deployed("ns", "well", three, "--leader-elect-renew-deadline=10s")
+	w.elected("ns", "well")
+	w.deployed("ns", "alone", three[:1])
+	w.elected("ns", "alone")
+	w.deployed("ns", "hangs", three)
+	w.elected("ns", "hangs")
+	w.deployed("other", "tight", three[:2])
+	w.elected("other", "tight")
+	w.putLease(newLease("ours", "ours-a_1", "za"))
+	w.announce("ours", "ours-a", "za", "")
+	w.putLease(newLease("node-a", "node-a", "", func(l *coordinationv1.Lease) { l.Namespace = "kube-node-lease" }))
+	w.putLease(newLease("apiserver-x", "apiserver-x_1", "", func(l *coordinationv1.Lease) {
+		l.Namespace, l.Labels = "kube-system", map[string]string{"apiserver.kubernetes.io/identity": "kube-apiserver"}
+	}))
+	record, _ := json.Marshal(resourcelock.LeaderElectionRecord{HolderIdentity: "old", LeaseDurationSeconds: 15, RenewTime: metav1.Now()}) // it has no field that fails
+	w.putConfigMap("old", map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: string(record)})
+	w.putConfigMap("for-life", nil, byPod("any-life"))
+	w.server.Change(mapsPath+"for-life", func(o apitest.Object) {
+		o["metadata"].(apitest.Object)["managedFields"] = []any{apitest.Object{"manager": "sdk-operator", "operation": "Update"}}
+	})
+	w.hosts("any-life", "zb")
+	w.keeps(2*time.Second, leasePath("ns", "well"), leasePath("ns", "alone"), leasePath("ns", "ours"))
+	w.keeps(9*time.Second, leasePath("other", "tight"))
+}
+
+// TestAnAuditThatIsInterruptedJudgesWhatItHasSeen, unless that is next to nothing.
+func TestAnAuditThatIsInterruptedJudgesWhatItHasSeen(t *testing.T) {
+	for after, wants := range map[time.Duration]string{
+		time.Second / 2:  "",
+		10 * time.Second: "in 10s of watching",
+		20 * time.Second: "in 20s of watching",
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.fleet()
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(after, stop)
+			var out, errOut buffer
+			code := w.start(ctx, &out, &errOut, "audit", "--for", "24h")
+			if code != exitInterrupted || !strings.Contains(out.String(), wants) || (out.String() == "") != (wants == "") {
+				t.Errorf("after %v, exit code %d: %s%s", after, code, out.String(), errOut.String())
+			}
+			if said := strings.Contains(errOut.String(), "interrupted: audit judged what it had seen by then\n"); said != (wants != "") {
+				t.Errorf("after %v it says %s", after, errOut.String())
+			}
+			if after > 15*time.Second && !strings.Contains(out.String(), "hangs") {
+				t.Errorf("it judges nothing: %s", out.String())
+			}
+		})
+	}
+}
+
+// TestAnAuditThatIsShownNoLeasesSaysSo, however it ends. It judges nothing.
+func TestAnAuditThatIsShownNoLeasesSaysSo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		interrupted time.Duration
+		line        string
+		code        int
+		says        string
+	}{
+		"the API hangs":             {0, "audit --for 5s", exitError, "deadline exceeded"},
+		"and then Ctrl-C":           {3 * time.Second, "audit --for 24h", exitInterrupted, ""},
+		"no namespace, then Ctrl-C": {3 * time.Second, "audit -n nope --for 24h", exitInterrupted, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.fleet()
+				if !strings.Contains(tc.line, "nope") {
+					w.slow = map[string]time.Duration{"/leases": time.Minute}
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				if tc.interrupted > 0 {
+					time.AfterFunc(tc.interrupted, stop)
+				}
+				var out, errOut buffer
+				code := w.start(ctx, &out, &errOut, strings.Fields(tc.line)...)
+				if code != tc.code || out.String() != "" || !strings.Contains(errOut.String(), tc.says) {
+					t.Errorf("exit code %d: %s%s", code, out.String(), errOut.String())
+				}
+				time.Sleep(2 * time.Minute)
+			})
+		})
+	}
+}
+
+// TestAuditSaysOfEachElectionWhatItIsWorth, in each format, and changes nothing.
+func TestAuditSaysOfEachElectionWhatItIsWorth(t *testing.T) {
+	for name, args := range map[string]string{
+		"audit":            "audit",
+		"audit-everywhere": "audit -A --for 40s",
+		"audit-wide":       "audit -o wide",
+		"audit-json":       "audit -A -o json",
+		"audit-bare":       "audit --no-headers",
+		"audit-template":   `audit -o jsonpath={.elections[*].name}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.fleet()
+				w.server.Stored = func(r *http.Request, path string, _, _ apitest.Object) {
+					if r != nil {
+						t.Errorf("audit writes %s", path)
+					}
+				}
+				golden(t, name, w.run(strings.Fields(args)...))
+			})
+		})
+	}
+}
+
+// TestAuditSaysOnceWhatIsMissing: each right, and what is not known without it. A right on Leases is an
+// error.
+func TestAuditSaysOnceWhatIsMissing(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fleet()
+		w.server.Before = func(verb, path string) (int, apitest.Object) {
+			if !strings.Contains(path, "/leases") {
+				return apitest.Forbidden(verb, path)
+			}
+			return 0, nil
+		}
+		golden(t, "audit-leases-alone", w.run("audit"))
+	})
+	for _, verb := range []string{"list", "watch"} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.fleet()
+			w.answers(verb+" /apis/coordination.k8s.io/v1/leases", apitest.Forbidden)
+			if r := w.run("audit", "-A"); r.code != exitError || !strings.Contains(r.errors, "ClusterRole zonelect-audit grants that: kubectl zonelect rights audit") {
+				t.Errorf("without %s: exit code %d, %s%s", verb, r.code, r.out, r.errors)
+			}
+		})
+	}
+}
+
+func TestAuditOfNothingSaysSo(t *testing.T) {
+	for line, want := range map[string]struct {
+		text string
+		code int
+	}{
+		"audit":                    {"no elections were found in namespace ns\n", exitOK},
+		"audit -A":                 {"no elections were found in any namespace\n", exitOK},
+		"audit -n nowhere":         {"namespace nowhere does not exist", exitError},
+		"audit --for 10ms":         {"--for=10ms: use a second to a day", exitUsage},
+		"audit --for 48h":          {"use a second to a day", exitUsage},
+		"audit -n kube-node-lease": {"has the heartbeats of nodes, which are not elections", exitUsage},
+		"audit op":                 {"See 'kubectl zonelect audit --help'", exitUsage},
+		"audit -o name":            {"use one of", exitUsage},
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			if r := w.run(strings.Fields(line)...); r.code != want.code || !strings.Contains(r.errors, want.text) {
+				t.Errorf("%s: exit code %d, want %q: %s%s", line, r.code, want.text, r.out, r.errors)
+			}
+		})
+	}
+}
+
+// TestAThousandLeasesCostNoMoreRequestsThanTen.
+func TestAThousandLeasesCostNoMoreRequestsThanTen(t *testing.T) {
+	asked := map[int]map[string]int{}
+	for _, n := range []int{10, 1000} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.server.Sealed = true
+			for i := range n {
+				name := fmt.Sprintf("op-%d", i)
+				w.elected(fmt.Sprintf("ns-%d", i%7), name)
+				w.deployed(fmt.Sprintf("ns-%d", i%7), name, []string{"za", "zb"})
+			}
+			for i := range n / 10 { // those that are renewed
+				w.keeps(2*time.Second, leasePath(fmt.Sprintf("ns-%d", i%7), fmt.Sprintf("op-%d", i)))
+			}
+			var mu sync.Mutex
+			counts := map[string]int{}
+			w.server.Before = func(verb, path string) (int, apitest.Object) {
+				mu.Lock()
+				defer mu.Unlock()
+				counts[verb+" "+path]++
+				return 0, nil
+			}
+			r := w.run("audit", "-A", "--for", "20s", "-o", "json")
+			var got Audit
+			if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got.Elections) != n || got.Problems != n-n/10 {
+				t.Errorf("exit code %d, %v, %d elections, %d problems: %s", r.code, err, len(got.Elections), got.Problems, r.errors)
+			}
+			asked[n] = counts
+		})
+	}
+	total := 0
+	for request, n := range asked[1000] {
+		total += n
+		if n != asked[10][request] {
+			t.Errorf("%s: %d times for a thousand, %d for ten", request, n, asked[10][request])
+		}
+	}
+	if total != 6 { // Leases listed and watched, ConfigMaps, Endpoints, pods and nodes
+		t.Errorf("it asked %v", asked[1000])
+	}
+}
+
+// TestAuditOutlivesABrokenWatch, and a connection that died without a word.
+func TestAuditOutlivesABrokenWatch(t *testing.T) {
+	for name, breaks := range map[string]func(*world){
+		"cut": (*world).cut,
+		"dead": func(w *world) {
+			w.deaf.Store(true)
+			time.Sleep(25 * time.Second)
+			w.deaf.Store(false)
+		},
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.deployed("ns", "well", []string{"za", "zb"})
+			w.elected("ns", "well")
+			w.keeps(2*time.Second, leasePath("ns", "well"))
+			go func() {
+				time.Sleep(20 * time.Second)
+				breaks(w)
+			}()
+			r := w.run("audit")
+			synctest.Wait()
+			if r.code != exitOK || !strings.Contains(r.out, "0 problems, 0 warnings") {
+				t.Errorf("%s: exit code %d: %s%s", name, r.code, r.out, r.errors)
+			}
+		})
+	}
+}

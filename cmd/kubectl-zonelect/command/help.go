@@ -1,0 +1,231 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// pages are the documents of the commands, which have more than a help text.
+const pages = "https://github.com/zonelect/zonelect/blob/main/docs/cli/"
+
+// helpWidth is how many columns a help text has at most.
+const helpWidth = 100
+
+// helpTemplate has what a command is for, examples, and then the rest.
+const helpTemplate = `{{.Short}}.
+
+{{if .HasExample}}{{.Example}}
+
+{{end}}{{with .Long}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{if .HasAvailableSubCommands}}Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+
+{{end}}Usage: {{if .Runnable}}{{.UseLine}}{{else}}{{.CommandPath}} COMMAND{{end}}
+
+{{with brief .}}{{.}}
+{{end}}{{footer .}}
+`
+
+func init() {
+	cobra.AddTemplateFunc("brief", func(c *cobra.Command) string { return briefFlags(c).FlagUsagesWrapped(helpWidth) })
+	cobra.AddTemplateFunc("footer", footer)
+}
+
+const ofAllCommands = "The root's --help has the flags of all commands, such as --namespace and --context."
+
+// footer says where more stands.
+func footer(c *cobra.Command) string {
+	switch {
+	case !c.HasParent():
+		return "'kubectl options' lists the other flags, which are kubectl's own.\nMore: " + pages + pageOf(c)
+	case c.Annotations[detailsKey] != "":
+		return ofAllCommands + "\nMore: " + pages + pageOf(c)
+	}
+	return ofAllCommands
+}
+
+func pageOf(c *cobra.Command) string {
+	return strings.ReplaceAll(strings.Replace(c.CommandPath(), "kubectl-zonelect", "kubectl zonelect", 1), " ", "_") + ".md"
+}
+
+var (
+	// ofTemplates are the flags of kubectl's templates, which the page of the root explains.
+	ofTemplates = []string{"allow-missing-template-keys", "show-managed-fields", "template"}
+	// ofAll are the flags of all commands that their help shows.
+	ofAll = []string{"namespace", "context", "kubeconfig", "help", "version"}
+)
+
+// briefFlags returns a command's own flags in as few words as its help has for them.
+func briefFlags(c *cobra.Command) *pflag.FlagSet {
+	brief := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(ofTemplates, f.Name) || !c.HasParent() && !slices.Contains(ofAll, f.Name) {
+			return
+		}
+		own := *f
+		own.Usage = briefUsage(f)
+		brief.AddFlag(&own)
+	})
+	return brief
+}
+
+// briefUsage returns what a flag is for; of -o only the formats that people use.
+func briefUsage(f *pflag.Flag) string {
+	before, _, is := strings.Cut(f.Usage, "json, yaml, ")
+	if !is || f.Name != "output" {
+		return f.Usage
+	}
+	_, before, _ = strings.Cut(before, "(")
+	return before + "json, yaml, jsonpath=..., go-template=... and others of kubectl get."
+}
+
+// detailsKey marks commands with what their page says beyond their help.
+const timelineDetails = `<picture><source media="(prefers-color-scheme: dark)" srcset="../pictures/timeline-dark.png"><img
+alt="The page of a lock with four terms, one after a failover" src="../pictures/timeline-light.png"></picture>`
+
+const detailsKey = "zonelect.dev/details"
+
+// detailed adds details to a command.
+func detailed(c *cobra.Command, details string) *cobra.Command {
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[detailsKey] = details
+	return c
+}
+
+// Details returns what a command's page says beyond its help.
+func Details(c *cobra.Command) string { return c.Annotations[detailsKey] }
+
+// Documented returns the commands as their pages show them: with as few words about flags as their help has.
+func Documented() *cobra.Command {
+	root := newRoot(newEnvironment(genericiooptions.NewTestIOStreamsDiscard()))
+	var brief func(c *cobra.Command)
+	brief = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			f.Hidden = f.Hidden || slices.Contains(ofTemplates, f.Name)
+			f.Usage = briefUsage(f)
+		})
+		for _, below := range c.Commands() {
+			brief(below)
+		}
+	}
+	brief(root)
+	return root
+}
+
+const rootDetails = `Programs read the output with -o. It takes the formats of 'kubectl get': json, yaml, kyaml, jsonpath,
+jsonpath-as-json, jsonpath-file, go-template, go-template-file, template and templatefile, with the flags
+--template, --allow-missing-template-keys and --show-managed-fields.`
+
+const statusDetails = `![Status in a terminal](../pictures/status.svg)
+
+A lock looks stale by the clock of this machine, which may differ from the holder's. So the command
+watches such a lock for --observe before it calls the lock stale.
+
+LEADER: in phase dual the holder's work may not have begun. A holder that waits for legacy pods says so
+on its presence object. A holder without a presence cannot say so.
+
+SINCE: a leader that fell silent may have worked on for a part of the time shown, up to RenewDeadline and
+StopGrace.
+
+LAST FAILOVER, NOBODY LED: a handover or a rollout is not a failover, unless nobody led for a second or
+longer. <none>: no failover is among the last 20 terms.
+
+NEXT: candidates order themselves by health, evacuated zones, the zone that fell silent, preferred zones
+and a hash. NEXT leaves out candidates whose pod or node is known to be gone and, for a minute after a
+failover, the leader that was lost, because a node that lost its power looks alive for that long. If the
+first candidate does not come, the second goes a moment later. A handover may name another. "nobody": no
+other candidate that announced itself can run. "-": not known, because no candidate announced itself, or
+one has a takeover delay of its own or other preferences.
+
+LEASE LEFT goes up with each renewal. Only when nothing is left may another candidate take over, unless
+the leader releases the lock or is proven dead. For a lock that a heartbeat keeps, the heartbeat's lease
+counts. LEASE LEFT is not the trust of the leader, which stops its work sooner, after RenewDeadline. With
+a tilde the number comes from the holder's clock and this machine's, which may differ. Without a tilde
+this command saw the renewal, as with --watch.
+
+TOKEN: the leader writes the token with its first renewal, a few seconds after it took the Lease.
+
+Candidates announce themselves with presence objects, which are deleted with their pods. A presence has
+what its candidate said last. Only the pod and the node show whether the candidate still runs. The command
+reads them if you name one LOCK, and otherwise only those of NEXT.
+
+A lock that does not fit into the terminal's width is printed as a list, and one that needs attention has
+a color. With --watch, a terminal shows the present state below what has changed, and any other output gets
+a line for each change. Changes of a legacy object alone show within 5 seconds.
+
+Without LOCK, the command lists the Leases that have zonelect's annotations or candidates.`
+
+const doctorDetails = `The checks of a lock:
+  lock         who leads, since when; or the state of a lock that nobody leads
+  history      for how long nobody led at the last change, and whether the lock flaps
+  candidates   how many there are, where, whether they are ready, healthy and of one workload
+  workload     what the Deployment lacks: replicas, grace period, spread, a disruption budget
+  environment  what the candidates do not know about themselves: their pod, node or zone
+  clocks       times on the Lease that are in the future
+  timing       a lease that is too short for the API server, or that does not end
+  heartbeat    whether the heartbeat that keeps the lock is renewed
+  rights       whether the candidates' service accounts may write the lock
+  legacy       who has the legacy lock, whether its name fits, whether a migration stands still
+
+The checks of the cluster and the namespace:
+  latency      how long requests for Leases take from here, and a trial write with its webhooks
+  clock        this machine's clock beside the API server's
+  servers      how many API servers there are
+  webhooks     admission webhooks that are asked before a lock is written
+  policies     admission policies that may refuse the write
+  quotas       quotas that are used up
+  flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
+  services     whether a Service for a leader points to others, too
+
+The checks with --pre:
+  name         whether a Lease has the name already
+  version      what a pod can know about itself on this version of Kubernetes
+  zones        in how many zones there are nodes
+  install      whether you may grant the candidates their rights: a trial of the Role
+  rights       what the service account of the operator's pods may do already
+
+ClusterRole zonelect-doctor-trial, which 'kubectl zonelect rights doctor' prints too, grants the trial
+write.`
+
+const timingDetails = `PLANNED and ZONELECT use the same formulas. CLIENT-GO and OPENSHIFT are what client-go's own elector
+makes of the same numbers: its followers read at intervals instead of watching, it takes 45s to find a
+connection to a dead API server dead, and it releases the lock before the work has stopped, so that two may
+work until it has.
+
+The plan assumes one fault at a time, with all well before; requests that take no longer than --round-trip
+once they reach a living API server; and that of four connections in a row at least one reaches such a
+server. Behind a Service with one of three servers gone, that fails once in 81 times, and costs 200ms more.
+
+With --heartbeat the second table compares the plan with the default and with 3s/2.5s/0.5s, both with
+heartbeats, and with client-go. It has the writes per second for --locks in --processes, with heartbeats
+and without. A warning says what 3s/2.5s/0.5s and the plan do not survive: an election of etcd's leader that
+takes --etcd-election, or a slow disk, which makes --round-trip long. etcd's election timeout is 1s by
+default, and electing a leader takes etcd 1s to 2s.`
+
+const historyDetails = `The annotation zonelect.dev/history of the lock's Lease keeps the terms. Each acquisition by a zonelect
+candidate adds one. <none> means not known.
+
+TOKEN: a term that ended before its first renewal has none.
+SINCE: when the holder took the lock, by the holder's clock.
+LED FOR ends with the holder's last renewal or its release, as far as the next holder saw that, or else
+when the next term began.
+NOBODY LED is the time from the new holder's first sight of that last renewal or release, on its own
+clock, until it sent its acquisition. The old leader may have worked for a part of that time: up to
+RenewDeadline and StopGrace after its last renewal. <none>: the new holder did not see the renewal.`
+
+const evacuateDetails = `A leader stays if there is no candidate elsewhere, and moves as soon as there is one. A leader whose zone
+nobody knows counts as one that stayed. A candidate that does not know its zone is in that of its node's
+label. --until goes by the clocks of the candidates.
+
+The command needs the verbs get, list, watch and update on leases. To know of zones without candidates,
+and of candidates that do not know their zone, it needs get and list on nodes.`
