@@ -26,8 +26,8 @@ PLAYWRIGHT_VERSION := 1.65.1
 ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
-MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus examples test
-OUTSIDE_MODULES := test/programs/controlplane test/programs/collector test/programs/helm test/programs/kubectl test/suites/bench/plots
+MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus examples test
+OUTSIDE_MODULES := test/programs/controlplane test/programs/collector test/programs/helm test/programs/kubebuilder test/programs/kubectl test/programs/past
 
 # The modules that a release tags.
 PUBLISHED := $(filter-out test,$(MODULES))
@@ -54,7 +54,7 @@ help:
 
 .PHONY: check
 check: lint ## gofmt, go vet, lint and the unit tests that matter: before each push (3 min)
-	$(call each,. cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus,go test ./...)
+	$(call each,. cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus,go test ./...)
 
 # Stages of make test and their limits. A slow machine runs the same, only for longer.
 STAGES := lint:30m unit:40m race:40m laws:30m
@@ -71,18 +71,19 @@ test: ## The gate: lint, unit, race and laws (15 min; 30 min with nothing downlo
 nightly: ## What make test leaves out, in BUDGET=150m; goes on after failures
 	.ci/nightly $(BUDGET)
 
-.PHONY: demo
-demo: build/demo/virtual.html ## Cut a zone's power on a real control plane, beside client-go (10 min); LEGACY=1
-	go run ./test/programs/demo $(if $(LEGACY),--legacy)
+# One go build for all of them keeps both cores busy.
+DEMO := $(addprefix ./test/programs/,demo candidate peer front)
 
-# The first build of the demo takes minutes, and that of its control plane more. This takes about one.
-build/demo/virtual.html:
-	@echo "Drawing a minute of an election in virtual time, for those who wait for the demo's first build."
-	@mkdir -p $(@D)
-	@go test -count=1 ./test/programs/demo/virtual -page $(CURDIR)/$@
-	@echo
-	@echo "Open $@ meanwhile: an outage of the API, a loss of power and a handover."
-	@echo "Compiling the demo. The first time takes about three minutes on two cores."
+.PHONY: demo
+demo: ## Cut a zone's power, beside client-go (90 s); REAL=1: compile Kubernetes; LEGACY=1
+	@mkdir -p build/bin
+	@[ -x build/bin/demo ] || echo "Compiling the demo. The first time takes three to four minutes on two cores."
+	go build net/http html/template & go build -o build/bin/ $(DEMO) # the first compiles while the second downloads
+	build/bin/demo $(if $(REAL),--real) $(if $(LEGACY),--legacy)
+
+.PHONY: demo-test
+demo-test: ## The demo's embedded API server against a real control plane (90 s for each of RUNS=5)
+	cd test && go test -v -count=1 -timeout 60m -run EmbeddedAPIServerShows ./programs/demo -runs $(or $(RUNS),5)
 
 # The packages of the other tests on real control planes, and which tests to leave out.
 LONG := ./suites/e2e/ ./suites/telemetry/ ./kit/testbed/
@@ -104,8 +105,9 @@ unit: ## The unit tests of all modules, with a short simulation (5 min); SHORT=:
 
 .PHONY: vet
 vet:
-	@test -z "$$(git ls-files '*.go' | xargs gofmt -l | tee /dev/stderr)"
+	@files=$$(git ls-files '*.go' | xargs gofmt -l) && [ -z "$$files" ] || { echo "not formatted: $$files" >&2; exit 1; }
 	$(call each,$(MODULES),go vet ./...)
+	$(call each,test,go vet -tags core ./suites/e2e/ && go vet -tags long ./suites/e2e/)
 
 CHURN := 60s
 
@@ -119,7 +121,7 @@ race: ## The race detector on the packages that hold the rules
 .PHONY: race-all
 race-all: ## The race detector on all packages, and CHURN=60s of 50 electors; SHORT=: with the long simulations
 	go test -race $(SHORT) ./...
-	$(call each,cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus examples,go test -race $(SHORT) ./...)
+	$(call each,cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus examples,go test -race $(SHORT) ./...)
 	cd test && go test -race -short ./suites/telemetry/
 	ZONELECT_CHURN=$(CHURN) go test -race -count=1 -run InRealTime ./operator
 
@@ -136,8 +138,8 @@ outlive: ## Outages of the API (5 min); ARGS='-outages 60s,300s -late 3s,8s -pha
 	cd test && go test -v -count=1 -timeout 60m ./suites/outlive $(ARGS)
 
 # The tests that run on each version of Kubernetes: that there is one leader through contests,
-# kills, handovers, a lost zone and migrations.
-COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual|LeadersZone
+# kills, handovers, a lost zone and migrations, and what a scaffold knows of itself.
+COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|AScaffoldThat|AScaffoldWith|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual|LeadersZone
 
 .PHONY: compat
 compat: ## The main ones on other versions of Kubernetes (85 min, mostly builds); VERSIONS=v1.35.4
@@ -182,6 +184,16 @@ $(VULN):
 .PHONY: packaging
 packaging: ## Chart and release, as a newcomer gets them (10 min); DIST=1 or fresh: dist's files, too
 	cd test && ZONELECT_DIST=$(DIST) go test -v -count=1 -timeout $(if $(DIST),3h,60m) $(if $(RUN),-run '$(RUN)') ./suites/packaging/
+
+# Both are of the page that TestTheTimelineOfAnEvening makes. Chromium's 0 is dark, and 1 is light.
+.PHONY: screenshots
+screenshots: ## Pictures of the timeline page for docs, by Chromium: docs/pictures/timeline-*.png (1 min)
+	mkdir -p build/timeline
+	cd cmd/kubectl-zonelect && ZONELECT_TIMELINE=$(CURDIR)/build/timeline/history.html go test -count=1 -run TestTheTimelineOfAnEvening ./command
+	for scheme in dark:0 light:1; do \
+		$(or $(CHROMIUM),chromium) --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme=$${scheme#*:} \
+			--window-size=960,560 --screenshot=docs/pictures/timeline-$${scheme%:*}.png file://$(CURDIR)/build/timeline/history.html; \
+	done
 
 .PHONY: timeline
 timeline: ## Pages of who led when, in Chromium, with nodejs and npm (2 min): build/timeline

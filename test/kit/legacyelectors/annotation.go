@@ -156,7 +156,7 @@ func NewLock(client kubernetes.Interface, k Kind, namespace, name, identity stri
 		}
 		legacy = Lock{l, l.token}
 	default:
-		return Lock{}, fmt.Errorf("%s is no kind of lock that keeps a record", k)
+		return Lock{}, fmt.Errorf("%s is not a kind of lock that keeps a record", k)
 	}
 	if k == ConfigMap || k == Endpoints {
 		return legacy, nil

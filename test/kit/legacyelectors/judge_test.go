@@ -84,7 +84,7 @@ func TestEachVariantJudgesTheLeaderAsItDidInItsTime(t *testing.T) {
 		{"a pod of the owner's name and another UID", byPod, pod(terminating, func(p *corev1.Pod) { p.UID = "other" }), nil, but(Stale, lockThenPod)},
 		{"the shield", shield, nil, nil, same(leave)},
 		{"the shield, and a terminating pod", shield, pod(terminating), dead, same(leave)},
-		{"one owner that is no pod", owned("Lease", "leader"), pod(terminating), dead, same(leave)},
+		{"one owner that is not a pod", owned("Lease", "leader"), pod(terminating), dead, same(leave)},
 		{"two pods", owned("Pod", "leader", metav1.OwnerReference{Kind: "Pod", Name: "other"}), pod(terminating), dead, same(leave)},
 		{"no owner: sealed", &corev1.ConfigMap{}, pod(terminating), dead, same(leave)},
 		{"a lock that was never read", nil, pod(terminating), dead, same(leave)},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -26,11 +27,13 @@ func (p *Parts) bootAll(ctx context.Context, zones []*zone) error {
 func (p *Parts) boot(ctx context.Context, z *zone) error {
 	z.boots++
 	var err error
-	if z.etcd, err = p.startEtcd(z); err != nil {
-		return err
-	}
-	if err := p.waitForEtcd(ctx, z.name, z.etcd); err != nil {
-		return err
+	if !p.config.Programs.Embedded() {
+		if z.etcd, err = p.startEtcd(z); err != nil {
+			return err
+		}
+		if err := p.waitForEtcd(ctx, z.name, z.etcd); err != nil {
+			return err
+		}
 	}
 	if z.apiserver, err = p.startAPIServer(z); err != nil {
 		return err
@@ -47,11 +50,15 @@ func (p *Parts) boot(ctx context.Context, z *zone) error {
 }
 
 func (p *Parts) startEtcd(z *zone) (*task, error) {
-	return p.startPart(z, "etcd", p.etcdFlags(z.name), p.fabric.environ(z.name))
+	return p.startPart(z, "etcd", p.config.Programs.etcd, p.etcdFlags(z.name), p.fabric.environ(z.name))
 }
 
 func (p *Parts) startAPIServer(z *zone) (*task, error) {
-	return p.startPart(z, "apiserver", p.apiserverFlags(z.name), nil)
+	flags := p.frontFlags
+	if !p.config.Programs.Embedded() {
+		flags = p.apiserverFlags
+	}
+	return p.startPart(z, "apiserver", p.config.Programs.apiserver, flags(z.name), nil)
 }
 
 func (p *Parts) waitForEtcd(ctx context.Context, zone string, part *task) error {
@@ -71,10 +78,10 @@ func (p *Parts) waitForAPIServer(ctx context.Context, zone string, part *task) e
 }
 
 // startPart starts a part of the control plane inside a zone.
-func (p *Parts) startPart(z *zone, role string, flags, env []string) (*task, error) {
+func (p *Parts) startPart(z *zone, role string, program, flags, env []string) (*task, error) {
 	return p.launcher.start(command{
 		name: role + " of zone " + z.name,
-		argv: p.fabric.inside(z.name, append([]string{p.program, role}, flags...)),
+		argv: p.fabric.inside(z.name, append(slices.Clone(program), flags...)),
 		env:  env, dir: p.dir, stderr: filepath.Join(p.dir, z.name, role+".log"),
 	})
 }

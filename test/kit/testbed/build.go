@@ -5,8 +5,10 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +99,11 @@ func BuildProgram(ctx context.Context, pkg string) (string, error) {
 // workspace. Its first build may take minutes; progress, unless nil, gets a line every few
 // seconds.
 func BuildModule(ctx context.Context, pkg string, progress io.Writer) (string, error) {
+	return BuildTool(ctx, pkg, ".", filepath.Base(pkg), progress)
+}
+
+// BuildTool is BuildModule for a tool that the module's go.mod names, under a name of its own.
+func BuildTool(ctx context.Context, module, tool, name string, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
@@ -106,8 +113,8 @@ func BuildModule(ctx context.Context, pkg string, progress io.Writer) (string, e
 		return "", err
 	}
 	b := builder{
-		dir: filepath.Join(root, pkg), pkg: ".", env: []string{"GOWORK=off"},
-		target: filepath.Join(bin, program(filepath.Base(pkg))), progress: progress,
+		dir: filepath.Join(root, module), pkg: tool, env: []string{"GOWORK=off"},
+		target: filepath.Join(bin, program(name)), progress: progress,
 	}
 	return b.target, b.build(ctx)
 }
@@ -203,7 +210,7 @@ func (b builder) build(ctx context.Context) error {
 	}
 	fresh := file.Name()
 	defer func() { _ = os.Remove(fresh) }() // after a successful build it is gone
-	if err := file.Close(); err != nil {
+	if err := errors.Join(b.old(file), file.Chmod(0o755), file.Close()); err != nil {
 		return fmt.Errorf("make a file for the new program: %w", err)
 	}
 	if err := b.run(ctx, fresh); err != nil {
@@ -213,6 +220,20 @@ func (b builder) build(ctx context.Context) error {
 		return fmt.Errorf("put the new program in its place: %w", err)
 	}
 	return nil
+}
+
+// old copies the program that is there, if there is one: go build links nothing into what is up to date.
+func (b builder) old(into io.Writer) error {
+	file, err := os.Open(b.target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.Copy(into, file)
+	return err
 }
 
 // run runs go build, and reports how far it is.

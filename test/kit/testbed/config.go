@@ -69,6 +69,9 @@ type Config struct {
 	// Kubernetes is the version of the control plane, as v1.33.13: one for which
 	// test/programs/controlplane has a VERSION.mod. Default: that of its go.mod.
 	Kubernetes string
+	// Programs are those of the control plane. Default: those that Build makes of Kubernetes. If they
+	// have no kube-controller-manager, it is left out. If they are embedded, nodes are, too.
+	Programs Programs
 	// Zones are the zones' names: DNS labels of at most 20 characters.
 	// Default za, zb, zc. One zone makes a plain, fast apiserver.
 	Zones []string
@@ -125,6 +128,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Topology != Stacked && c.Topology != AllMembers {
 		return c, fmt.Errorf("unknown topology %d: use Stacked or AllMembers", c.Topology)
+	}
+	if c.Programs.apiserver != nil {
+		c.WithoutControllers = c.WithoutControllers || !c.Programs.Controllers()
+		c.WithoutNodes = c.WithoutNodes || c.Programs.Embedded()
 	}
 	if c.Progress == nil {
 		c.Progress = io.Discard

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func (c *controllers) move(ctx context.Context) error {
 		return err
 	}
 	started, err := c.launcher.start(command{
-		name: "kube-controller-manager", argv: append([]string{c.program, "kcm"}, c.flags(kubeconfig)...),
+		name: "kube-controller-manager", argv: append(slices.Clone(c.config.Programs.controllers), c.flags(kubeconfig)...),
 		dir: c.dir, stderr: filepath.Join(c.dir, "kcm.log"),
 	})
 	if err != nil {

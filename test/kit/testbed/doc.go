@@ -47,6 +47,12 @@
 // In both networks the test process is outside the zones: Cluster.RESTConfig
 // reaches every zone that has power, through any partition.
 //
+// # Programs
+//
+// The control plane is built from the repository. Config.Programs may name others: Found returns
+// those that envtest uses, without a kube-controller-manager, and Embedded an API server in memory
+// with a front end in each zone.
+//
 // # Faults
 //
 //   - A zone loses its power: CutPower, Restore.

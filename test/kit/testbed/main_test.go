@@ -20,6 +20,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/zonelect/zonelect/test/kit/sharedport"
 )
 
 // roleVariable makes this test binary play a program that runs in a zone.
@@ -61,7 +63,7 @@ func playBeat([]string) error {
 // playServer (NAME, ADDRESS) greets each connection with its name and echoes
 // each line. It prints what it receives.
 func playServer(args []string) error {
-	listener, err := listenConfig.Listen(context.Background(), "tcp", args[1])
+	listener, err := sharedport.Listen(args[1])
 	if err != nil {
 		return err
 	}

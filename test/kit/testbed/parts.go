@@ -176,6 +176,9 @@ func (p *Parts) PID(part Part, zone string) (int, error) {
 func (z *zone) part(part Part) (*task, error) {
 	switch part {
 	case Etcd:
+		if z.etcd == nil {
+			return nil, errors.New("an embedded API server has no etcd")
+		}
 		return z.etcd, nil
 	case APIServer:
 		return z.apiserver, nil

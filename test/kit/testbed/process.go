@@ -128,7 +128,7 @@ func (p *Process) Resume() error { return p.signal(continueSignal) }
 func (p *Process) Terminate() error { return p.signal(terminateSignal) }
 
 // Kill ends the program at once (SIGKILL); see Done. Killing a program that has
-// ended is no error.
+// ended is not an error.
 func (p *Process) Kill() error {
 	if err := p.signal(os.Kill); !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -23,9 +23,9 @@ import (
 type shared struct {
 	config   Config
 	dir      string
-	program  string // the control plane's
 	fabric   fabric
 	pki      *pki
+	store    *store // of an embedded API server; nil without
 	launcher *launcher
 
 	ctx        context.Context // ends at Close
@@ -103,7 +103,7 @@ func (s *shared) cutOffZones() []string {
 // well reports whether a zone's apiserver serves, as far as the testbed
 // controls that. The caller holds mu.
 func (s *shared) well(z *zone) bool {
-	return z.ready && z.apiserver.runs() && (z.etcd.runs() || s.config.Topology == AllMembers)
+	return z.ready && z.apiserver.runs() && (z.etcd.runs() || s.config.Topology == AllMembers || s.config.Programs.Embedded())
 }
 
 // client is an HTTP client that trusts the testbed's authority and keeps no

@@ -26,7 +26,7 @@ type Testbed struct {
 	closeErr error
 }
 
-// Start builds the control plane's program if need be (see Build), and starts
+// Start builds the control plane's program if need be (see Config.Programs), and starts
 // it in all zones. It returns when every apiserver is ready and every node is.
 // If something fails, or ctx ends first, nothing is left running. ctx is not
 // used once Start has returned.
@@ -35,11 +35,12 @@ func Start(ctx context.Context, config Config) (*Testbed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a testbed: %w", err)
 	}
-	program, err := Build(ctx, config.Kubernetes, config.Progress)
-	if err != nil {
-		return nil, fmt.Errorf("start a testbed: build the control plane: %w", err)
+	if config.Programs.apiserver == nil {
+		if config.Programs, err = Built(ctx, config.Kubernetes, config.Progress); err != nil {
+			return nil, fmt.Errorf("start a testbed: build the control plane: %w", err)
+		}
 	}
-	t := newTestbed(config, program)
+	t := newTestbed(config)
 	if err := t.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a testbed: %w", err), t.Close())
 	}
@@ -47,10 +48,10 @@ func Start(ctx context.Context, config Config) (*Testbed, error) {
 }
 
 // newTestbed returns a testbed in which nothing runs.
-func newTestbed(config Config, program string) *Testbed {
+func newTestbed(config Config) *Testbed {
 	ctx, cancel := context.WithCancel(context.Background())
 	all := &shared{
-		config: config, program: program, ctx: ctx, cancel: cancel, launcher: newLauncher(),
+		config: config, ctx: ctx, cancel: cancel, launcher: newLauncher(),
 		zones: map[string]*zone{}, state: newState(),
 	}
 	for _, name := range config.Zones {
@@ -77,6 +78,12 @@ func (t *Testbed) start(ctx context.Context) error {
 		return err
 	}
 	t.say("the network (%s) is up", t.config.Network)
+	if t.config.Programs.Embedded() {
+		var err error
+		if t.store, err = newStore(t.shared); err != nil {
+			return err
+		}
+	}
 	if err := t.startZones(ctx); err != nil {
 		return err
 	}
@@ -168,6 +175,9 @@ func (t *Testbed) tearDown() error {
 	}
 	if t.controllers.task != nil {
 		failed = errors.Join(failed, t.controllers.task.kill(ctx))
+	}
+	if t.store != nil {
+		failed = errors.Join(failed, t.store.close())
 	}
 	if failed == nil { // else waiting could take forever
 		t.launcher.close()

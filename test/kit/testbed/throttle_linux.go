@@ -68,7 +68,7 @@ func sweep(parent string) error {
 	return nil
 }
 
-// bound sets how many writes a second are allowed; 0 is no limit.
+// bound sets how many writes a second are allowed; 0 is not a limit.
 func (t *throttle) bound(writesPerSecond int) error {
 	file := filepath.Join(t.dir, "blkio.throttle.write_iops_device")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "%s %d", t.device, writesPerSecond), 0); err != nil {

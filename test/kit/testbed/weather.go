@@ -32,7 +32,7 @@ func (w Weather) valid() error {
 
 // SetWeather makes the network between a zone and all others slow and lossy,
 // also for established connections; the zero value mends it. The test process
-// holds or drops each packet on its own, below TCP. So it is no measure of
+// holds or drops each packet on its own, below TCP. So it is not a measure of
 // bandwidth, and a burst of thousands of packets is slower than Weather says.
 // Inside a zone, and towards the test process, nothing changes. It needs
 // Namespaces, and /dev/net/tun.

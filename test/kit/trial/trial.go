@@ -205,6 +205,7 @@ func AwaitAny(ctx context.Context, seats []*Seat, name string, since time.Time) 
 // Renewal is one renewal that an observer saw.
 type Renewal struct {
 	Holder string
+	Sent   time.Time // by the holder's clock: nobody with the same clock may lead sooner than a lease after it
 	Seen   time.Time
 }
 
@@ -229,8 +230,12 @@ func Observe(ctx context.Context, cfg *rest.Config, lock string) (*Observer, err
 		defer watch.Stop()
 		for event := range watch.ResultChan() {
 			if lease, ok := event.Object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
+				r := Renewal{Holder: *lease.Spec.HolderIdentity, Seen: time.Now()}
+				if at := lease.Spec.RenewTime; at != nil {
+					r.Sent = at.Time
+				}
 				o.mu.Lock()
-				o.last = Renewal{Holder: *lease.Spec.HolderIdentity, Seen: time.Now()}
+				o.last = r
 				o.mu.Unlock()
 			}
 		}

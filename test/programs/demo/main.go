@@ -1,9 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo cuts the power of the leader's zone on a real control plane,
-// with zonelect and client-go side by side, and prints what happens. With
-// --legacy it adds the three variants of operator-sdk's leader-for-life.
+// Command demo cuts the power of the leader's zone, with zonelect and client-go side by side, and
+// prints what happens. It runs on a real control plane if one is there, or else on an embedded API
+// server. With --real it compiles a control plane. With --legacy it adds the three variants of
+// operator-sdk's leader-for-life.
 package main
 
 import (
@@ -12,6 +13,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/internal/timeline"
 	"github.com/zonelect/zonelect/test/kit/legacyelectors"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -33,13 +37,25 @@ var zones = []string{"za", "zb", "zc"}
 
 func main() {
 	network := pflag.String("network", "auto", "auto, namespaces (needs root) or links")
+	isReal := pflag.Bool("real", false, "compile etcd and Kubernetes unless build/bin has them, and use no other")
+	isEmbedded := pflag.Bool("embedded", false, "use the embedded API server, whatever is there")
 	legacy := pflag.Bool("legacy", false, "beside them the three variants of leader-for-life")
 	within := pflag.Duration("within", 8*time.Minute, "how long to wait for a leader-for-life, from the power loss")
 	serve := pflag.Bool("serve", false, "only run a control plane, for the examples, until Ctrl-C")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := func(ctx context.Context) error { return run(ctx, *network, teams(*legacy, *within)) }
+	do := func(ctx context.Context) error {
+		programs, err := choose(ctx, *isReal, *isEmbedded)
+		if err != nil {
+			return err
+		}
+		if *legacy && !programs.Controllers() {
+			fmt.Println("The leaders-for-life are left out: they need a kube-controller-manager. \"make demo LEGACY=1 REAL=1\" compiles one.")
+			*legacy = false
+		}
+		return run(ctx, *network, programs, teams(*legacy, *within))
+	}
 	if *serve {
 		do = host
 	}
@@ -75,20 +91,43 @@ var variants = map[legacyelectors.Variant]string{
 	legacyelectors.Original: "operator-sdk 0.18.1 on",
 }
 
-func run(ctx context.Context, network string, all []*team) (err error) {
-	config := testbed.Config{Zones: zones, Progress: os.Stdout}
-	if config.Network, err = testbed.ParseNetwork(network); err != nil {
-		return err
-	}
-	fmt.Println("Starting etcd, kube-apiserver and kube-controller-manager in three zones (the first build takes minutes).")
-	bed, err := testbed.Start(ctx, config)
+func run(ctx context.Context, network string, programs testbed.Programs, all []*team) error {
+	kind, err := testbed.ParseNetwork(network)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bed.Close()) }()
-	fmt.Printf("The network is: %v\n\n", bed.Network.Kind())
-	d := &demo{bed: bed, start: time.Now()}
-	return d.play(ctx, all)
+	what, err := describe(ctx, programs)
+	if err != nil {
+		return err
+	}
+	fmt.Println(what)
+	d := &demo{programs: programs, network: kind, teams: all}
+	if err := d.run(ctx); err != nil {
+		return err
+	}
+	return d.conclude()
+}
+
+// run starts a control plane and plays on it.
+func (d *demo) run(ctx context.Context) (err error) {
+	// Only a leader-for-life needs nodes, pods and the controllers that remove them.
+	alone := !slices.ContainsFunc(d.teams, (*team).forLife)
+	var building errgroup.Group
+	building.Go(func() error { return trial.Build(ctx, kinds(d.teams)...) })
+	d.bed, err = testbed.Start(ctx, testbed.Config{
+		Zones: zones, Network: d.network, Programs: d.programs, WithoutControllers: alone, WithoutNodes: alone, Progress: os.Stdout,
+	})
+	built := building.Wait()
+	if err != nil {
+		return errors.Join(err, built)
+	}
+	defer func() { err = errors.Join(err, d.bed.Close()) }()
+	if built != nil {
+		return built
+	}
+	d.network, d.start = d.bed.Network.Kind(), time.Now()
+	fmt.Printf("The network is: %v\n\n", d.network)
+	return d.play(ctx)
 }
 
 // host runs a control plane of one zone until ctx ends.
@@ -104,10 +143,17 @@ func host(ctx context.Context) (err error) {
 	return nil
 }
 
-// demo is one run.
+// demo is one run, and what it has shown.
 type demo struct {
-	bed   *testbed.Testbed
-	start time.Time
+	programs testbed.Programs
+	network  testbed.NetworkKind
+	teams    []*team
+	bed      *testbed.Testbed
+	screen   sync.Mutex
+
+	start, cut time.Time
+	results    []result
+	history    timeline.History
 }
 
 // team is three candidates of one kind, the first of which leads.
@@ -128,50 +174,82 @@ func (t *team) forLife() bool { return t.kind == trial.Legacy }
 
 // say prints a line of the timeline.
 func (d *demo) say(at time.Time, format string, args ...any) {
+	d.screen.Lock()
+	defer d.screen.Unlock()
 	fmt.Printf("%8.3fs  %s\n", at.Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (d *demo) play(ctx context.Context, all []*team) error {
-	for _, t := range all {
-		if err := d.startTeam(ctx, t); err != nil {
-			return err
-		}
-	}
-	if err := sleep.For(ctx, 5*time.Second); err != nil {
+func (d *demo) play(ctx context.Context) error {
+	if err := d.startTeams(ctx); err != nil {
 		return err
 	}
-	cut := time.Now()
-	d.say(cut, "zone za loses power: all leaders, its apiserver and its etcd member are gone, without a word")
+	if err := sleep.For(ctx, settled); err != nil {
+		return err
+	}
+	d.cut = time.Now()
+	d.say(d.cut, "zone za loses power: all leaders and its part of the control plane are gone, without a word")
 	if err := d.bed.CutPower(ctx, zones[0]); err != nil {
 		return err
 	}
-	results := make([]result, len(all))
+	d.results = make([]result, len(d.teams))
 	var wait errgroup.Group
-	for i, t := range all {
+	for i, t := range d.teams {
 		wait.Go(func() (err error) {
-			results[i], err = d.succession(ctx, t, cut)
+			d.results[i], err = d.succession(ctx, t)
 			return err
 		})
 	}
 	if err := wait.Wait(); err != nil {
 		return err
 	}
-	err := conclude(report{Network: fmt.Sprint(d.bed.Network.Kind()), LeaseDuration: lease.Seconds(), Results: results})
-	if err != nil {
+	if err := sleep.For(ctx, time.Second); err != nil { // so that one sees the last leader lead
 		return err
 	}
-	if err := sleep.For(ctx, 3*time.Second); err != nil { // so that one sees the last leader lead
-		return err
-	}
-	h, err := recorded(all, d.start, cut, time.Now())
-	if err != nil {
-		return err
-	}
-	return draw(h)
+	var err error
+	d.history, err = d.recorded(time.Now())
+	return err
 }
 
-// startTeam starts a team: the leader first, then the followers, whose
-// connections run to the zone that will die, as can happen with a Service.
+// conclude prints the table and writes the page and, unless the API server is embedded, the report.
+func (d *demo) conclude() error {
+	if err := d.table(); err != nil {
+		return err
+	}
+	if !d.programs.Embedded() { // or somebody would take its figures for those of Kubernetes
+		if err := d.report(); err != nil {
+			return err
+		}
+	}
+	return draw(d.history)
+}
+
+// settled is how long all lead and follow before the power is cut. A leader has renewed by then.
+const settled = 3 * time.Second
+
+// startTeams starts all teams side by side, each leader before its followers. All connections run to
+// the zone that will die, as can happen with a Service.
+func (d *demo) startTeams(ctx context.Context) error {
+	for _, zone := range zones {
+		if err := d.bed.Network.SteerVIP(zone, zones[0]); err != nil {
+			return err
+		}
+	}
+	var starting errgroup.Group
+	for _, t := range d.teams {
+		starting.Go(func() error { return d.startTeam(ctx, t) })
+	}
+	if err := starting.Wait(); err != nil {
+		return err
+	}
+	for _, zone := range zones {
+		if err := d.bed.Network.SteerVIP(zone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startTeam starts a team, one candidate after the other.
 func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
 	if !t.forLife() {
 		if t.observer, err = trial.Observe(ctx, d.bed.Cluster.RESTConfig(zones[2]), t.lock); err != nil {
@@ -179,9 +257,6 @@ func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
 		}
 	}
 	for i, zone := range zones {
-		if err := d.bed.Network.SteerVIP(zone, zones[0]); err != nil {
-			return err
-		}
 		s, err := d.seat(ctx, t, zone)
 		if err != nil {
 			return err
@@ -196,9 +271,6 @@ func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
 			return err
 		}
 		d.say(e.Time, "%-14s  %s is %s", t.lock, s.Identity, event)
-		if err := d.bed.Network.SteerVIP(zone); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -216,7 +288,7 @@ func (d *demo) seat(ctx context.Context, t *team, zone string) (*trial.Seat, err
 }
 
 // succession waits for the next leader and reports how the takeover went.
-func (d *demo) succession(ctx context.Context, t *team, cut time.Time) (result, error) {
+func (d *demo) succession(ctx context.Context, t *team) (result, error) {
 	var end time.Time
 	if !t.forLife() {
 		end = t.observer.Last().Seen.Add(lease)
@@ -227,9 +299,9 @@ func (d *demo) succession(ctx context.Context, t *team, cut time.Time) (result, 
 		d.say(end, "%-14s  the lease has ended", t.lock)
 	}
 	r := result{Kind: string(t.kind), Name: t.name, Fault: "power loss of the leader's zone", From: "outside observer"}
-	waiting, cancel := context.WithDeadline(ctx, cut.Add(t.within))
+	waiting, cancel := context.WithDeadline(ctx, d.cut.Add(t.within))
 	defer cancel()
-	next, e, err := trial.AwaitAny(waiting, t.seats[1:], "leading", cut)
+	next, e, err := trial.AwaitAny(waiting, t.seats[1:], "leading", d.cut)
 	if err != nil {
 		if t.forLife() && waiting.Err() != nil && ctx.Err() == nil {
 			d.say(time.Now(), "%-14s  nobody leads", t.lock)
@@ -239,12 +311,12 @@ func (d *demo) succession(ctx context.Context, t *team, cut time.Time) (result, 
 		return result{}, err
 	}
 	d.say(e.Time, "%-14s  %s leads", t.lock, next.Identity)
-	r.NextLeader, r.AfterFault = next.Identity, e.Time.Sub(cut).Seconds()
+	r.NextLeader, r.AfterFault = next.Identity, e.Time.Sub(d.cut).Seconds()
 	if !t.forLife() {
 		r.BehindLease = e.Time.Sub(end).Seconds()
 	}
 	if t.kind == trial.Zonelect {
-		return r.fromSpans(next, cut)
+		return r.fromSpans(next, d.cut)
 	}
 	return r, nil
 }

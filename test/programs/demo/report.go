@@ -18,6 +18,7 @@ import (
 
 // report is what build/demo/report.json holds. Durations are in seconds.
 type report struct {
+	ControlPlane  string   `json:"controlPlane"` // where its programs come from
 	Network       string   `json:"network"`
 	LeaseDuration float64  `json:"leaseDuration"`
 	Results       []result `json:"results"`
@@ -56,12 +57,12 @@ func (r result) fromSpans(winner *trial.Seat, cut time.Time) (result, error) {
 	return r, nil
 }
 
-// conclude prints the table and writes the report.
-func conclude(r report) error {
+// table prints the results.
+func (d *demo) table() error {
 	fmt.Println()
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ELECTOR\tFAULT\tNEW LEADER AFTER\tBEHIND THE LEASE'S END\tREAD FROM")
-	for _, x := range r.Results {
+	for _, x := range d.results {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", x.Name, x.Fault, x.took(), x.behind(), x.From)
 		for _, p := range x.Phases {
 			fmt.Fprintf(table, "  %s\t\t%.3fs\t\t\n", p.Name, p.Seconds)
@@ -70,7 +71,7 @@ func conclude(r report) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
-	return write(r)
+	return nil
 }
 
 // took says in words how long there was no leader.
@@ -89,8 +90,11 @@ func (r result) behind() string {
 	return fmt.Sprintf("%.3fs", r.BehindLease)
 }
 
-func write(r report) error {
-	data, err := json.MarshalIndent(r, "", "  ")
+// report writes the results as JSON.
+func (d *demo) report() error {
+	data, err := json.MarshalIndent(report{
+		ControlPlane: d.programs.From, Network: d.network.String(), LeaseDuration: lease.Seconds(), Results: d.results,
+	}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}

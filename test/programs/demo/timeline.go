@@ -12,18 +12,21 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// recorded is what a demo has seen, with the power lost at cut.
-func recorded(all []*team, start, cut, end time.Time) (timeline.History, error) {
+// recorded is what a demo has seen until end.
+func (d *demo) recorded(end time.Time) (timeline.History, error) {
 	h := timeline.History{
-		Title: "Demo: the leader's zone loses power", Begin: start, End: end, Zones: zones,
-		Faults: []timeline.Fault{{Kind: timeline.Power, Zone: zones[0], From: cut, Text: "zone " + zones[0] + " loses power"}},
+		Title: "Demo: the leader's zone loses power", Begin: d.start, End: end, Zones: zones,
+		Faults: []timeline.Fault{{Kind: timeline.Power, Zone: zones[0], From: d.cut, Text: "zone " + zones[0] + " loses power"}},
 	}
-	for _, t := range all {
+	if d.programs.Embedded() {
+		h.Title += " (on an embedded API server)"
+	}
+	for _, t := range d.teams {
 		for _, s := range t.seats {
 			h.Lanes = append(h.Lanes, timeline.Lane{ID: s.Identity, Zone: s.Zone, Group: t.name})
 			gone := time.Time{}
 			if s.Zone == zones[0] {
-				gone = cut
+				gone = d.cut
 			}
 			led := trial.Terms(s.Identity, s.Events(), end)
 			trial.CutOff(led, gone, "power loss")
@@ -32,7 +35,7 @@ func recorded(all []*team, start, cut, end time.Time) (timeline.History, error) 
 		if !t.end.IsZero() {
 			h.Expiries = append(h.Expiries, timeline.Expiry{Lane: t.seats[0].Identity, At: t.end})
 		}
-		takeover, err := t.failover(h.Terms, cut)
+		takeover, err := t.failover(h.Terms, d.cut)
 		if err != nil {
 			return h, err
 		}

@@ -19,7 +19,7 @@ func TestATakeoverThatWasOnlySeenFromOutsideIsDrawn(t *testing.T) {
 	for _, zone := range zones[:2] {
 		x.seats = append(x.seats, &trial.Seat{Identity: "peer-" + zone, Zone: zone})
 	}
-	h, err := recorded([]*team{x}, start, at(10), at(80))
+	h, err := (&demo{teams: []*team{x}, start: start, cut: at(10)}).recorded(at(80))
 	if err != nil || len(h.Failovers) != 0 || timeline.Render(io.Discard, h) != nil {
 		t.Fatalf("%+v, %v", h, err)
 	}

@@ -41,6 +41,7 @@ import (
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/operator/ctrlruntime"
 	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/slow"
 )
 
 // by is the annotation on a reconciled ConfigMap that names who reconciled it.
@@ -49,7 +50,8 @@ const by = "test.zonelect.dev/reconciled-by"
 type options struct {
 	kubeconfig, lock, identity, zone string
 	plain, lasting, alone            bool
-	patient, deaf                    bool
+	patient, deaf, bare              bool
+	late, lateRequests               time.Duration
 	timing                           election.Timing
 	stopDelay                        time.Duration
 	stopTimeout                      time.Duration
@@ -68,6 +70,9 @@ func main() {
 	f.BoolVar(&o.alone, "alone", false, "there is no election, so that the work never stops")
 	f.BoolVar(&o.patient, "patient", false, "the timing is patient")
 	f.BoolVar(&o.deaf, "deaf", false, "the reconciler ignores its context: it writes on for ever, and prints each write")
+	f.BoolVar(&o.bare, "bare", false, "the candidate finds out by itself who and where it is")
+	f.DurationVar(&o.late, "late", 0, "how late each answer of the API server comes")
+	f.DurationVar(&o.lateRequests, "late-requests", 0, "how late each request comes to the API server")
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
@@ -129,6 +134,9 @@ func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(ma
 	if err != nil {
 		return nil, nil, err
 	}
+	if o.late > 0 || o.lateRequests > 0 {
+		cfg.Dial = slow.Way{Answers: slow.Constant(o.late), Requests: slow.Constant(o.lateRequests)}.Dial(new(net.Dialer).DialContext, func() {})
+	}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return lists{next, p} })
 	options := ctrl.Options{
 		LeaderElection: !o.alone, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
@@ -153,6 +161,9 @@ func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(ma
 		options.WebhookServer = webhook.NewServer(webhook.Options{Host: host, Port: number, CertDir: o.certs})
 	}
 	with := operator.Options{Self: operator.SelfOptions{Identity: o.identity, Zone: o.zone}}
+	if o.bare {
+		with.Self = operator.SelfOptions{}
+	}
 	if o.patient {
 		with.Timing = timing.Patient()
 	}
@@ -176,7 +187,8 @@ func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(ma
 	}, err
 }
 
-// lists prints the requests for lists, as such or as the beginning of a watch.
+// lists prints the lists that a server answers, as such or as the beginning of a watch. One that still starts
+// refuses some.
 type lists struct {
 	next    http.RoundTripper
 	printer *events.Printer
@@ -186,10 +198,15 @@ func (l lists) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
 	watches, lists := q.Get("watch") != "", q.Get("sendInitialEvents") == "true"
 	resource := path.Base(r.URL.Path)
-	if r.Method == http.MethodGet && (lists || !watches && slices.Contains([]string{"configmaps", "leases", "pods"}, resource)) {
-		l.printer.Print(events.Event{Event: "lists", Path: resource})
+	answer, err := l.next.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet && (lists || !watches && slices.Contains([]string{"configmaps", "leases", "pods"}, resource)) {
+		event := "lists"
+		if answer.StatusCode != http.StatusOK {
+			event = "refused"
+		}
+		l.printer.Print(events.Event{Event: event, Path: resource})
 	}
-	return l.next.RoundTrip(r)
+	return answer, err
 }
 
 // everywhere runs without leadership.

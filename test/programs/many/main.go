@@ -47,7 +47,7 @@ type elector struct {
 type maker func(identity, lock string, lead func(context.Context)) (elector, error)
 
 // kinds are the ways to campaign.
-var kinds = map[string]func(options) (maker, error){"own": own, "shared": shared, "heartbeat": beating, "client-go": clientGo}
+var kinds = map[string]func(options) (maker, error){"own": own, "outside": own, "shared": shared, "heartbeat": beating, "client-go": clientGo}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -62,7 +62,7 @@ func run(args []string) error {
 	var kubeconfig, kind string
 	f := pflag.NewFlagSet("many", pflag.ContinueOnError)
 	f.StringVar(&kubeconfig, "kubeconfig", "", "path of the kubeconfig")
-	f.StringVar(&kind, "kind", "heartbeat", "own: all for each lock; shared: all locks share connections and a watch; heartbeat: and a heartbeat; client-go: its electors, which share one client")
+	f.StringVar(&kind, "kind", "heartbeat", "own: all for each lock; outside: the same, in no pod; shared: all locks share connections and a watch; heartbeat: and a heartbeat; client-go: its electors, which share one client")
 	f.StringVar(&o.namespace, "namespace", "default", "namespace of the locks")
 	f.StringVar(&o.lock, "lock", "lock", "what the names of the locks begin with")
 	f.StringVar(&o.identity, "identity", "", "identity, or what the identities of many candidates begin with")

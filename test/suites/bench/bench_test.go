@@ -31,7 +31,7 @@ func bed(t *testing.T) *testbed.Testbed {
 	})
 }
 
-// patience ends a test that hangs. It is no measurement.
+// patience ends a test that hangs. It is not a measurement.
 func patience(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)

@@ -29,6 +29,12 @@ type stage struct {
 	fleets int
 }
 
+// outside is the kind of elections in no pod. Their presences are renewed, oftener at first than later.
+const (
+	outside     = "outside"
+	outsideEven = 3 * time.Minute
+)
+
 // fleet is one process in each zone, in a namespace of its own. The first leads.
 type fleet struct {
 	*stage
@@ -79,12 +85,15 @@ func (s *stage) launch(ctx context.Context, kind string, locks, candidates int) 
 // start starts a process.
 func (f *fleet) start(ctx context.Context, zone string) error {
 	name := fmt.Sprintf("%s-%s-%d", f.namespace, zone, len(f.seats))
+	args := []string{"--kind", f.kind, "--namespace", f.namespace, "--locks", fmt.Sprint(f.locks), "--candidates", fmt.Sprint(f.candidates)}
 	pod, err := f.client.CoreV1().Pods(f.namespace).Create(ctx, testbed.PodManifest(zone, name, f.namespace, nil), metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	s, err := trial.Start(ctx, f.Testbed, trial.Many, zone, "lock", name, "--kind", f.kind, "--namespace", f.namespace,
-		"--locks", fmt.Sprint(f.locks), "--candidates", fmt.Sprint(f.candidates), "--pod-name", name, "--pod-uid", string(pod.UID))
+	if f.kind != outside {
+		args = append(args, "--pod-name", name, "--pod-uid", string(pod.UID))
+	}
+	s, err := trial.Start(ctx, f.Testbed, trial.Many, zone, "lock", name, args...)
 	if err == nil {
 		f.seats = append(f.seats, s)
 	}

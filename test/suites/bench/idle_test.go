@@ -61,7 +61,7 @@ func idle(t *testing.T, c *contest) func(span time.Duration) (leader, follower r
 		t.Logf("%s, in %v: leader %v, follower %v", c.lock, span, leader, follower)
 		select {
 		case again := <-c.terms:
-			t.Errorf("%s led anew", again.by.identity)
+			t.Errorf("%s led again", again.by.identity)
 		default:
 		}
 		return leader, follower

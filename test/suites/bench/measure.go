@@ -194,6 +194,11 @@ func (s *stage) goes(ctx context.Context, r *Results, kind string, locks, candid
 	if err != nil {
 		return err
 	}
+	if kind == outside {
+		if err := sleep.For(ctx, outsideEven); err != nil {
+			return err
+		}
+	}
 	if idles {
 		i, err := f.idle(ctx, empty)
 		if err != nil {

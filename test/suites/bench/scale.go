@@ -85,7 +85,7 @@ func numbers(text string) (all []int, err error) {
 		}
 		n, err := strconv.Atoi(field)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no list of numbers: %w", text, err)
+			return nil, fmt.Errorf("%q is not a list of numbers: %w", text, err)
 		}
 		all = append(all, n)
 	}
@@ -119,7 +119,7 @@ func measure(ctx context.Context, p plan) (*Results, error) {
 		}
 	}
 	for _, n := range p.candidates {
-		for _, kind := range []string{"own", "client-go"} {
+		for _, kind := range []string{"own", outside, "client-go"} {
 			if err := s.crowd(ctx, r, kind, n); err != nil {
 				return r, fmt.Errorf("%s, %d candidates: %w", kind, n, err)
 			}

@@ -44,7 +44,7 @@ func (r *Results) print(to io.Writer) {
 
 // sort puts the measurements in the order of the tables.
 func (r *Results) sort() {
-	kinds := []string{"own", "shared", "heartbeat", peer}
+	kinds := []string{"own", outside, "shared", "heartbeat", peer}
 	ways := []string{terminated.name, killed.name, powerless.name}
 	slices.SortStableFunc(r.Idle, func(a, b Idle) int {
 		return cmp.Or(cmp.Compare(a.Candidates, b.Candidates), cmp.Compare(a.Locks, b.Locks), cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)))

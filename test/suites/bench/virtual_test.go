@@ -4,20 +4,15 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/pem"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,55 +24,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 )
-
-// server is an API server in memory, which speaks TLS with HTTP/1.1 and HTTP/2 on
-// connections in memory.
-type server struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-	mu    sync.Mutex
-	open  []net.Conn
-}
-
-func (s *server) Accept() (net.Conn, error) {
-	select {
-	case c := <-s.conns:
-		return c, nil
-	case <-s.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (s *server) Close() error {
-	s.once.Do(func() { close(s.done) })
-	return nil
-}
-
-func (*server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
-
-func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case s.conns <- far:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.open = append(s.open, near, far)
-		return near, nil
-	case <-s.done:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (s *server) closeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.open {
-		_ = c.Close()
-	}
-}
 
 // certificate returns the server's TLS configuration, and the CA that its
 // clients trust.
@@ -118,14 +64,14 @@ func behind(t *testing.T, w weather, do func(*apitest.Server, *rest.Config)) {
 	t.Helper()
 	config, ca := certificate(t)
 	synctest.Test(t, func(t *testing.T) {
-		l := &server{conns: make(chan net.Conn), done: make(chan struct{})}
+		l := apitest.NewPipes()
 		api := apitest.NewServer()
 		s := &http.Server{Handler: slowly(api, w.from(time.Now())), TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
 		go func() { _ = s.ServeTLS(l, "", "") }()
-		cfg := &rest.Config{Host: "https://127.0.0.1:443", Dial: l.dial, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
-			Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
+		cfg := l.Config()
+		cfg.Host, cfg.QPS, cfg.CAData = "https://"+l.Addr().String(), -1, ca
 		do(api, cfg)
-		l.closeAll()
+		l.Cut()
 		_ = s.Close()
 		time.Sleep(time.Minute) // until what client-go leaves behind has ended
 	})
@@ -137,7 +83,7 @@ const span = 20 * time.Minute
 var whole = flag.Bool("whole", false, "measure all weathers, and not only those that say most")
 
 // TestLeadershipIsKeptBehindASlowServer, wherever that spends its time, in all weathers in
-// which client-go's elector keeps it (docs/timing.md).
+// which client-go's elector keeps it (README.md).
 func TestLeadershipIsKeptBehindASlowServer(t *testing.T) {
 	klog.SetLogger(logr.Discard())
 	list := few()

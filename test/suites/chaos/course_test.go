@@ -278,7 +278,7 @@ func TestAGapOfOneTermIsToldFromOneBetweenTwo(t *testing.T) {
 	s.Terms = append(s.Terms, history.Span{Pod: "b", Start: at(13.1), End: at(14)})
 	s.write("b", 30, 1, at(13.5), "")
 	if f := judge(s.evidence); f.gaps[len(f.gaps)-1].within {
-		t.Error("who leads anew has another term")
+		t.Error("who leads again has another term")
 	}
 }
 

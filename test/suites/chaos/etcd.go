@@ -178,7 +178,7 @@ func (c change) revision() (r history.Revision, err error) {
 		return r, err
 	}
 	r.Identity = register.Data["identity"]
-	// What is not a number is no write of a candidate, and is found out as
+	// What is not a number is not a write of a candidate, and is found out as
 	// such.
 	r.Token, _ = strconv.ParseUint(register.Data["token"], 10, 64)
 	r.Sequence, _ = strconv.Atoi(register.Data["sequence"])

@@ -46,7 +46,7 @@ func TestARegisterIsReadUpToItsEnd(t *testing.T) {
 	}{
 		"in one message":     {[]string{write(11, 1) + "," + write(12, 2) + "," + gone(20)}, 2, ""},
 		"in several":         {[]string{"", write(11, 1), write(12, 2), gone(20)}, 2, ""},
-		"made anew":          {[]string{write(11, 1), gone(12), write(13, 2), gone(20)}, 2, ""},
+		"recreated":          {[]string{write(11, 1), gone(12), write(13, 2), gone(20)}, 2, ""},
 		"it breaks off":      {[]string{write(11, 1)}, 0, "EOF"},
 		"it is no ConfigMap": {[]string{`{"kv":{"mod_revision":"11","value":"bm9uc2Vuc2U="}}`}, 0, "revision 11"},
 		"a hand wrote":       {[]string{stored(t, 11, map[string]string{"token": "x"}), gone(20)}, 1, ""},

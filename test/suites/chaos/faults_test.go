@@ -54,7 +54,7 @@ func TestWhatHitsAFollowerDoesNotMoveLeadership(t *testing.T) {
 	}
 }
 
-// The default timing's promises are those of docs/timing.md and docs/failures.md.
+// The default timing's promises are those of docs/timing.md and docs/operate.md#fault-by-fault.
 func TestPromisesAreThoseOfTheDocs(t *testing.T) {
 	timing := election.Timing{}
 	for name, c := range map[string]struct {

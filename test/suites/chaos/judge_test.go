@@ -136,7 +136,7 @@ func TestAnAcknowledgedWriteThatIsNotThereIsLost(t *testing.T) {
 	s := newStory()
 	s.report("b", 20, 4, at(11.5), "", "timed out")
 	if f := judge(s.evidence); f.Lost != 0 {
-		t.Errorf("a write that failed is no lost one: %+v", f)
+		t.Errorf("a write that failed is not a lost one: %+v", f)
 	}
 }
 

@@ -77,7 +77,7 @@ const (
 	void   verdict = "void" // the fault did not bite, or the testbed broke: gaps prove nothing
 )
 
-// How long steps may take that are no part of the judgement.
+// How long steps may take that are not part of the judgement.
 const (
 	seatTime    = 45 * time.Second
 	recoverTime = 40 * time.Second

@@ -47,7 +47,7 @@ func planUnguarded(seed uint64, locks int) (plan, error) {
 	return p.with(locks).timed(), nil
 }
 
-// showUnguarded does that run. It is no line of the ledger, because it is meant
+// showUnguarded does that run. It is not a line of the ledger, because it is meant
 // to fail.
 func (e *engine) showUnguarded(ctx context.Context) error {
 	e.ledger = ledger{}

@@ -153,7 +153,7 @@ func (m *electedMove) awaitRecord(t *testing.T, holder string) {
 	t.Helper()
 	var now locks.Snapshot
 	var err error
-	for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < soon; time.Sleep(20 * time.Millisecond) {
 		now, err = m.record.Read(m.ctx)
 		must(t, err)
 		if now.Version.Exists() && now.Record.Holder == holder {

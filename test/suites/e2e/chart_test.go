@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -119,7 +117,7 @@ func (r *release) tendOnce() {
 		left[pod.UID] = true
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
 			r.place(&pod, pods.Items)
-			return // with the next list the pods are counted anew
+			return // with the next list the pods are counted again
 		}
 	}
 	for uid, one := range r.pods {
@@ -177,31 +175,16 @@ func (r *release) emptiest(pod *corev1.Pod, all []corev1.Pod) string {
 // start runs the program of a pod, with its arguments, its environment and its account.
 func (r *release) start(pod *corev1.Pod, zone string) {
 	one := &installed{name: pod.Name, ip: fmt.Sprint("10.0.0.", len(r.all)+1)}
-	spec := processOf(pod, testbed.NodeName(zone), one.ip, r.program, r.kubeconfig(zone, pod.Spec.ServiceAccountName))
-	var err error
+	spec, err := processOf(r.ctx, r.client, pod, testbed.NodeName(zone), one.ip, r.program, r.Cluster.Kubeconfig(zone), r.Dir())
+	if err != nil {
+		return // the next time, perhaps
+	}
 	if one.Process, err = r.StartProcess(zone, spec); err != nil {
 		r.Errorf("start %s: %v", pod.Name, err)
 		return
 	}
 	r.pods[pod.UID] = one
 	r.all = append(r.all, one)
-}
-
-// kubeconfig is that of a service account in a zone.
-func (r *release) kubeconfig(zone, account string) string {
-	file := filepath.Join(r.Dir(), "account-"+zone+".kubeconfig")
-	config, err := clientcmd.LoadFromFile(r.Cluster.Kubeconfig(zone))
-	if err != nil {
-		r.Error(err)
-		return ""
-	}
-	for _, user := range config.AuthInfos {
-		user.Impersonate = "system:serviceaccount:" + chartNamespace + ":" + account
-	}
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		r.Error(err)
-	}
-	return file
 }
 
 // until waits until something holds.
@@ -307,6 +290,7 @@ func TestAChartsRightsSurviveALossOfPower(t *testing.T) {
 		"--set", "election.resourceName="+chartName+",election.service="+chartService+",election.preferredZones={za}")
 	r.tend()
 	first := r.leads("a candidate in the preferred zone leads", func(one *installed) bool { return one.Zone() == "za" })
+	r.until("all three run", func() bool { return len(r.started()) == 3 })
 	before := r.started()
 	in := map[string]bool{}
 	for _, one := range before {
@@ -325,6 +309,7 @@ func TestAChartsRightsSurviveALossOfPower(t *testing.T) {
 	second := r.leads("a candidate that was there leads", func(one *installed) bool { return one.Zone() != "za" && slices.Contains(before, one) })
 	t.Logf("the Service pointed to %s %v after %s had lost its power", second.Zone(), time.Since(cut), first.Zone())
 
+	r.until("no connection runs to the dark zone", func() bool { return !slices.Contains(r.Network.Backends(chartWatcher), "za") })
 	old := r.started()
 	asked := time.Now()
 	r.run("upgrade", chartName, chart, "--reuse-values", "--set", "podAnnotations.round=second")

@@ -44,6 +44,9 @@ var quick = election.Timing{
 // soon bounds what must happen, on however busy a machine.
 const soon = 2 * time.Minute
 
+// busy is how much longer a few requests may take, on such a machine: less than another lease.
+const busy = 4 * time.Second
+
 // contest is one Lease on a real apiserver, and all candidates for it, which
 // run inside the test process. At its end it checks that no two led.
 type contest struct {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,27 +120,39 @@ func (w *warnings) has(text string) bool {
 // deleter deletes an object by its bare name.
 type deleter func(ctx context.Context, name string, options metav1.DeleteOptions) error
 
-// seen is an object, and when a watch showed it.
-type seen[T any] struct {
-	object T
-	at     time.Time
-}
-
-// collect gathers the events of a watch, until the returned function is called.
-func collect[T any](revisions watch.Interface) func() []seen[T] {
-	var all []seen[T]
-	done := make(chan struct{})
+// collect gathers the objects that a watch shows. The returned function returns those so far.
+func collect[T any](revisions watch.Interface) func() []T {
+	var mu sync.Mutex
+	var all []T
 	go func() {
-		defer close(done)
 		for e := range revisions.ResultChan() {
 			if object, ok := e.Object.(T); ok {
-				all = append(all, seen[T]{object, time.Now()})
+				mu.Lock()
+				all = append(all, object)
+				mu.Unlock()
 			}
 		}
 	}()
-	return func() []seen[T] {
-		revisions.Stop()
-		<-done
-		return all
+	return func() []T {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// awaitLog waits until a program has logged a line with that text.
+func awaitLog(t *testing.T, ctx context.Context, p *testbed.Process, text string) {
+	t.Helper()
+	for {
+		logged, err := os.ReadFile(p.Log())
+		must(t, err)
+		if strings.Contains(string(logged), text) {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("%q was never logged:\n%s", text, logged)
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -22,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -34,11 +32,10 @@ import (
 type fleet struct {
 	*testing.T
 	*testbed.Testbed
-	ctx        context.Context
-	client     *kubernetes.Clientset
-	program    string
-	kubeconfig string
-	beaten     time.Time
+	ctx     context.Context
+	client  *kubernetes.Clientset
+	program string
+	beaten  time.Time
 
 	mu   sync.Mutex
 	pods map[types.UID]*replica
@@ -50,6 +47,7 @@ type replica struct {
 	*testbed.Process
 	name, ip, url, template string
 	ready                   bool
+	failed                  int // probes in a row
 }
 
 // machine is the node of all pods.
@@ -63,13 +61,6 @@ func newFleet(ctx context.Context, t *testing.T, b *testbed.Testbed, example str
 	f := &fleet{T: t, Testbed: b, ctx: ctx, client: client, pods: map[types.UID]*replica{}}
 	f.program, err = testbed.BuildProgram(ctx, "./examples/"+example)
 	must(t, err)
-	f.kubeconfig = filepath.Join(b.Dir(), example+".kubeconfig")
-	config, err := clientcmd.LoadFromFile(b.Cluster.Kubeconfig("za"))
-	must(t, err)
-	for _, user := range config.AuthInfos {
-		user.Impersonate = account(appliedNamespace, appliedAccount)
-	}
-	must(t, clientcmd.WriteToFile(*config, f.kubeconfig))
 	k := newKubectl(t, b.Cluster.RESTConfig("za"))
 	for _, o := range manifests.Kustomize(t, "../../../examples/"+example) {
 		k.apply(t, o)
@@ -137,9 +128,12 @@ func (f *fleet) start(pod *corev1.Pod) {
 	f.n++
 	address := "127.0.0.1:" + freePort(f.T)
 	one := &replica{name: pod.Name, ip: fmt.Sprint("10.0.0.", f.n), url: "http://" + address, template: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]}
-	spec := processOf(pod, pod.Spec.NodeName, one.ip, f.program, f.kubeconfig)
+	spec, err := processOf(f.ctx, f.client, pod, pod.Spec.NodeName, one.ip, f.program, f.Cluster.Kubeconfig("za"), f.Dir())
+	if err != nil {
+		f.n--
+		return // the next time, perhaps
+	}
 	spec.Args = append(slices.Clone(spec.Args), "-address", address)
-	var err error
 	if one.Process, err = f.StartProcess("za", spec); err != nil {
 		f.Errorf("start %s: %v", pod.Name, err)
 	}
@@ -164,12 +158,17 @@ func (f *fleet) stop(pod *corev1.Pod, one *replica) {
 
 // probe sets whether a pod is Ready, by its readiness probe.
 func (f *fleet) probe(pod *corev1.Pod, one *replica) {
+	code, _ := f.get(one, pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path)
 	ready := corev1.ConditionFalse
-	if code, _ := f.get(one, pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path); code == http.StatusOK {
+	f.mu.Lock()
+	if code == http.StatusOK {
+		one.failed, one.ready = 0, true
+	} else if one.failed++; one.failed >= 3 { // a kubelet's failureThreshold
+		one.ready = false
+	}
+	if one.ready {
 		ready = corev1.ConditionTrue
 	}
-	f.mu.Lock()
-	one.ready = ready == corev1.ConditionTrue
 	f.mu.Unlock()
 	if len(pod.Status.Conditions) > 0 && pod.Status.PodIP == one.ip && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == ready }) {
 		return

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -118,7 +120,7 @@ func (s *shift) last(lock, name string, since time.Time) (zone string, last even
 // the program.
 func (s *shift) leads(t *testing.T, lock string, since time.Time) (zone string, e events.Event) {
 	t.Helper()
-	s.until(t, lock+" is led anew", func() bool { zone, e = s.last(lock, "leading", since); return zone != "" })
+	s.until(t, lock+" is led again", func() bool { zone, e = s.last(lock, "leading", since); return zone != "" })
 	return zone, e
 }
 
@@ -146,8 +148,8 @@ func TestLeadershipIsHandedToAZone(t *testing.T) {
 		s.plugin.run(t, s.ctx, exitOK, "handover op --to-zone "+to, "("+to+")")
 		zone, leading := s.leads(t, "op", asked)
 		_, stopped := s.last("op", "stopped", asked)
-		if zone != to || leading.Previous != stopped.Identity {
-			t.Fatalf("after %s stopped, %s leads in zone %q, want %s", stopped.Identity, leading.Identity, zone, to)
+		if zone != to || leading.Previous != stopped.Identity || leading.Cause != string(status.CauseReleased) {
+			t.Fatalf("after %s stopped, %s leads in zone %q since the lock was %s, want %s", stopped.Identity, leading.Identity, zone, leading.Cause, to)
 		}
 		gaps = append(gaps, leading.Time.Sub(stopped.Time))
 		from = to
@@ -156,7 +158,10 @@ func TestLeadershipIsHandedToAZone(t *testing.T) {
 	s.checkHistory(t, rounds+1)
 	slices.Sort(gaps)
 	t.Logf("%d handovers, work stopped to work started: p50 %v, p90 %v, worst %v", rounds, gaps[rounds/2], gaps[rounds*9/10], gaps[rounds-1])
-	most := time.Second // a few rounds on a busy machine say little of the p99
+	if p50 := gaps[rounds/2]; p50 > timing.DefaultRenewInterval/2 {
+		t.Errorf("half of the gaps are %v and more: who was named waits as the others do", p50)
+	}
+	most := lease / 2 // a few rounds on a busy machine say little of the p99
 	if rounds >= 30 {
 		most = 50 * time.Millisecond
 	}
@@ -232,8 +237,7 @@ func (s *shift) entered(zone string, since time.Time) int {
 	return n
 }
 
-// The command line evacuates a zone that leads 50 locks: all move within five
-// seconds, and none comes back before the zone is restored, even when the new
+// The command line evacuates a zone that leads 50 locks: all are released, and none comes back before the zone is restored, even when the new
 // leaders die. ZONELECT_EVACUATIONS is the number of evacuations.
 func TestAZoneThatLeadsFiftyLocksIsEvacuated(t *testing.T) {
 	runs := fromEnv(t, "ZONELECT_EVACUATIONS", 1)
@@ -258,13 +262,17 @@ func (s *shift) evacuate(t *testing.T, run, runs int) {
 	for i := range shiftLocks {
 		lock := fmt.Sprint(s.lock, "-", i)
 		zone, e := s.leads(t, lock, began)
-		if zone == "" || zone == "za" {
-			t.Errorf("lock %s leads in zone %q", lock, zone)
+		if zone == "" || zone == "za" || e.Cause != string(status.CauseReleased) {
+			t.Errorf("lock %s leads in zone %q, since it was %s", lock, zone, e.Cause)
 		}
 		moved = max(moved, e.Time.Sub(began))
 	}
 	t.Logf("run %d: all %d locks had moved after %v, the command said so after %v: %v", run, shiftLocks, moved, said, s.zones(t))
-	if moved > 5*time.Second || said > 5*time.Second {
+	most := lease // one evacuation on a busy machine says little
+	if runs >= 10 {
+		most = 5 * time.Second
+	}
+	if moved > most || said > most {
 		t.Errorf("the evacuation took %v, and the command %v", moved, said)
 	}
 	if run == runs-1 {

@@ -42,7 +42,7 @@ func TestWhateverHandsDoAMigrationNeverHasTwoLeaders(t *testing.T) {
 		"a leader mends what somebody edits or steps down": edits,
 		"a ConfigMap that is taken by hand":                takeovers,
 		"a successor of the same name":                     namesakes,
-		"what is no lock is left alone":                    inputs,
+		"what is not a lock is left alone":                 inputs,
 		"a legacy lock of another name":                    elsewhere,
 		"a missing permission is named and waited for":     permissions,
 		"after clean a Lease alone is enough":              cleaned,
@@ -83,11 +83,11 @@ var deletions = []edit{{
 		return r.Kind == ownerref.Shield && r.Has(s.presenceOf(leader))
 	},
 }, {
-	what: "the Lease is deleted", says: "the record was deleted: making it anew",
+	what: "the Lease is deleted", says: "the record was deleted: recreating it",
 	do:     func(s *editedLock, _ *member, _ *trial.Seat) { s.deleteLease(s.lock) },
 	mended: anewLease,
 }, {
-	what: "both are deleted", says: "the record was deleted: making it anew", opens: true,
+	what: "both are deleted", opens: true, // the leader has said that of the Lease within this minute, unless it is another
 	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		var both sync.WaitGroup
 		both.Go(s.deleteConfigMap)
@@ -108,14 +108,14 @@ func anewLease(s *editedLock, leader *member, before *coordinationv1.Lease) bool
 }
 
 var changes = []edit{{
-	what: "all owner references are removed", says: "mending the ConfigMap: the own presence is not among its owners",
+	what: "all owner references are removed", says: "mending the ConfigMap: this candidate's presence is not among its owners",
 	only: "dual",
 	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		s.patchConfigMap(`{"metadata":{"ownerReferences":null}}`)
 	},
 	mended: func(s *editedLock, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
 }, {
-	what: "the leader's owner reference is removed", says: "mending the ConfigMap: the own presence is not among its owners",
+	what: "the leader's owner reference is removed", says: "mending the ConfigMap: this candidate's presence is not among its owners",
 	only:   "dual",
 	do:     func(s *editedLock, leader *member, _ *trial.Seat) { s.dropOwner(leader) },
 	mended: func(s *editedLock, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
@@ -192,13 +192,13 @@ var changes = []edit{{
 	ends:  "it holds data, which no lock does",
 	after: (*editedLock).deleteConfigMap,
 }, {
-	what: "the leader's presence is deleted", says: "the own presence object was deleted: making it anew",
+	what: "the leader's presence is deleted", says: "this candidate's presence was deleted: recreating it",
 	do: func(s *editedLock, leader *member, _ *trial.Seat) { s.deleteLease(s.presenceOf(leader).Name) },
 	mended: func(s *editedLock, leader *member, _ *coordinationv1.Lease) bool {
 		return s.presenceOf(leader).UID != ""
 	},
 }, {
-	what: "a follower's presence is deleted", says: "the own presence object was deleted: making it anew",
+	what: "a follower's presence is deleted", says: "this candidate's presence was deleted: recreating it",
 	do: func(s *editedLock, leader *member, _ *trial.Seat) {
 		for _, m := range s.members {
 			if m != leader {
@@ -382,7 +382,7 @@ func takeovers(t *testing.T, p *past) {
 }
 
 // watchEvent is how long a watch event may take on a busy machine.
-const watchEvent = time.Second
+const watchEvent = 3 * time.Second
 
 // seize deletes the ConfigMap and recreates it, like a legacy pod that tries at
 // this very moment, until that works.
@@ -396,7 +396,7 @@ func (s *editedLock) seize(pod *corev1.Pod) reign {
 		if _, err := configMaps.Create(s.ctx, mine, metav1.CreateOptions{}); err == nil {
 			return reign{who: pod.Name, start: time.Now()}
 		}
-		s.until("the ConfigMap anew", func() bool { r, _ := s.record(); return r.Kind != ownerref.Absent })
+		s.until("the ConfigMap again", func() bool { r, _ := s.record(); return r.Kind != ownerref.Absent })
 	}
 	s.t.Fatal("the leader was always faster")
 	return reign{}

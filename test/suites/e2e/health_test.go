@@ -13,6 +13,11 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/test/kit/events"
@@ -28,12 +33,43 @@ type ward struct {
 	ctx  context.Context
 	lock string
 	dir  string
+	// kubeconfig is of a user with rights for the lock alone, as a Role by resourceNames gives them: its
+	// candidates have no presences, and know nobody.
+	kubeconfig string
+}
+
+// narrows makes a kubeconfig for that user.
+func (w *ward) narrows() {
+	config, err := clientcmd.LoadFromFile(w.bed.Cluster.Kubeconfig("za"))
+	must(w.t, err)
+	for _, user := range config.AuthInfos {
+		user.Impersonate = w.lock
+	}
+	w.kubeconfig = filepath.Join(w.dir, "kubeconfig")
+	must(w.t, clientcmd.WriteToFile(*config, w.kubeconfig))
+	client, err := kubernetes.NewForConfig(w.bed.Cluster.RESTConfig("za"))
+	must(w.t, err)
+	lease := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}}
+	create, rest := lease, lease
+	create.Verbs, rest.Verbs, rest.ResourceNames = []string{"create"}, []string{"get", "update", "watch"}, []string{w.lock}
+	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: w.lock}
+	_, err = client.RbacV1().Roles(meta.Namespace).Create(w.ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{create, rest}}, metav1.CreateOptions{})
+	must(w.t, err)
+	_, err = client.RbacV1().RoleBindings(meta.Namespace).Create(w.ctx, &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: w.lock},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: w.lock}},
+	}, metav1.CreateOptions{})
+	must(w.t, err)
 }
 
 func (w *ward) admit(name string, args ...string) *trial.Seat {
 	w.t.Helper()
-	s := start(w.t, w.bed, "za", w.lock, w.lock+"-"+name, append(args, "--unhealthy-file", w.file(name),
-		"--lease-duration", "3s", "--renew-deadline", "1600ms", "--renew-interval", "400ms")...)
+	args = append(args, "--unhealthy-file", w.file(name), "--lease-duration", "6s", "--renew-deadline", "4s", "--renew-interval", "1s")
+	if w.kubeconfig != "" {
+		args = append(args, "--kubeconfig", w.kubeconfig)
+	}
+	s := start(w.t, w.bed, "za", w.lock, w.lock+"-"+name, args...)
 	w.t.Cleanup(func() { _ = s.Kill() })
 	return s
 }
@@ -62,11 +98,12 @@ func TestAnUnhealthyLeaderMakesRoomForAnother(t *testing.T) {
 }
 
 const (
-	shortLease = 3 * time.Second
-	slack      = 3 * time.Second // how long a busy machine may take for a check and a write
+	shortLease = 6 * time.Second
+	slack      = 5 * time.Second // how long a busy machine may take for a check and a write
 )
 
 func staysBack(w *ward) {
+	w.narrows()
 	a := w.admit("a")
 	w.await(a, "leading", time.Time{})
 	b := w.admit("b")
@@ -94,6 +131,7 @@ func staysBack(w *ward) {
 }
 
 func nobodyWell(w *ward) {
+	w.narrows()
 	a := w.admit("a")
 	w.await(a, "leading", time.Time{})
 	b := w.admit("b")
@@ -116,19 +154,16 @@ func nobodyWell(w *ward) {
 }
 
 func nobodyElseWell(w *ward) {
-	inPod := func(name string) *trial.Seat {
-		pod, err := w.bed.Cluster.AddPod(w.ctx, "za", w.lock+"-"+name, "default", nil)
-		must(w.t, err)
-		return w.admit(name, "--pod-name", pod.Name, "--pod-uid", string(pod.UID))
-	}
-	a := inPod("a")
+	a := w.admit("a")
 	w.await(a, "leading", time.Time{})
-	b := inPod("b")
+	pod, err := w.bed.Cluster.AddPod(w.ctx, "za", w.lock+"-b", "default", nil)
+	must(w.t, err)
+	b := w.admit("b", "--pod-name", pod.Name, "--pod-uid", string(pod.UID))
 	w.await(b, "following", time.Time{})
 	sick := time.Now()
 	w.sicken("b")
 	w.await(b, "unhealthy", sick)
-	time.Sleep(time.Second) // until its presence says so
+	time.Sleep(3 * time.Second) // until its presence says so
 	w.sicken("a")
 	for since := sick; ; {
 		said := w.await(a, "unhealthy", since)

@@ -41,7 +41,7 @@ type input struct {
 	enter       func(*editedLock) func(*entry)
 }
 
-// inputs puts objects that are no leader-for-life locks in a lock's place.
+// inputs puts objects that are not leader-for-life locks in a lock's place.
 func inputs(t *testing.T, p *past) {
 	pod := func(name string) metav1.OwnerReference {
 		made, err := p.Cluster.AddPod(p.ctx, "zb", name, "default", nil)
@@ -60,7 +60,7 @@ func inputs(t *testing.T, p *past) {
 	other := a
 	other.APIVersion = "example.com/v1"
 	atOnce(t, map[string]input{
-		"data that is no lock":        {data: map[string]string{"color": "blue"}, says: "it holds data, which no lock does: give the lock another name"},
+		"data that is not a lock":     {data: map[string]string{"color": "blue"}, says: "it holds data, which no lock does: give the lock another name"},
 		"data and a pod":              {data: map[string]string{"color": "blue"}, owners: []metav1.OwnerReference{a}, says: "it holds data, which no lock does"},
 		"two pods":                    {owners: []metav1.OwnerReference{a, b}, says: "its owners are Pod owner-a (v1), Pod owner-b (v1)"},
 		"a pod and a node":            {owners: []metav1.OwnerReference{a, onNode}, says: "its owners are Pod owner-a (v1), Node node-za (v1)"},
@@ -402,7 +402,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheDefaultGrace(t *testing.T) {
 	}
 	const heartbeat = 10 * time.Second
 	grace, took := legacypods.GraceDefault, time.Since(cut)
-	if t.Logf("a candidate leads %v after the power was lost", took.Round(time.Millisecond)); took < grace-heartbeat || took > grace+5*time.Second {
+	if t.Logf("a candidate leads %v after the power was lost", took.Round(time.Millisecond)); took < grace-heartbeat || took > grace+8*time.Second {
 		t.Errorf("it leads %v after the power was lost, want about %v", took, grace)
 	}
 }
@@ -439,7 +439,7 @@ func outOfService(t *testing.T, p *past, calm <-chan struct{}) {
 	leader := believer.leader()
 	took := believer.terms()[0].start.Sub(declared)
 	t.Logf("%s leads %v after the node, silent for %v, was declared out of service", leader.pod.Name, took.Round(time.Millisecond), later)
-	if took > atOnce+p.settle(t) {
+	if took > atOnce+busy+p.settle(t) {
 		t.Errorf("it leads %v after the taint, want at once", took)
 	}
 	time.Sleep(time.Until(cut.Add(watch)))

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -170,6 +172,13 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	run(exitOK, "status op", "released", "legacy", "pod/op-again")
 
 	run(exitOK, "migrate advance op -l app=op --to dual --yes --wait=false", "went from phase legacy to dual")
+	m.insist(t, "wait until a candidate holds the Lease", func(ctx context.Context, c *kubernetes.Clientset) error {
+		lease, err := c.CoordinationV1().Leases("default").Get(ctx, m.lock, metav1.GetOptions{})
+		if err == nil && holder(lease) != first.Identity && holder(lease) != second.Identity {
+			err = fmt.Errorf("%q holds it", holder(lease))
+		}
+		return err
+	})
 	gone = m.end(t, again)
 	m.awaitLeader(t, gone, "the last legacy pod's end", first, second)
 

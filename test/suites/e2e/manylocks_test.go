@@ -67,9 +67,15 @@ func (m *many) enter(zone string) *trial.Seat {
 // seats.
 func (m *many) awaitAll(what string, seats []*trial.Seat, since time.Time, names ...string) trial.When {
 	m.t.Helper()
-	first, err := trial.AwaitLocks(m.ctx, seats, m.locks, since, names...)
+	return m.await(m.locks, what, seats, since, names...)
+}
+
+// await is awaitAll for so many locks.
+func (m *many) await(locks int, what string, seats []*trial.Seat, since time.Time, names ...string) trial.When {
+	m.t.Helper()
+	first, err := trial.AwaitLocks(m.ctx, seats, locks, since, names...)
 	if err != nil {
-		m.t.Fatalf("%v do not %s all locks: %v", identities(seats), what, err)
+		m.t.Fatalf("%v do not %s %d locks: %v", identities(seats), what, locks, err)
 	}
 	return first
 }
@@ -176,60 +182,65 @@ func (m *many) idles(watchesBefore int) {
 		m.t.Errorf("%d watches are open, want %d at most", watches, most)
 	}
 	for _, s := range m.seats {
-		m.uses(s)
+		m.uses(s, since)
 	}
 }
 
-// mostConnections is how many connections one process may keep, however many its locks are.
-const mostConnections = 10
+// mostConnections is how many connections one process may keep, however many its locks are. A group
+// has 16 writes under way at a time, which need as many where answers are late. The others are for
+// watches and reads, and spare.
+const mostConnections = 24
 
 // mostGoroutines is how many goroutines a lock may have, with those of the program's work and the
 // renewal that waits for a heartbeat.
 const mostGoroutines = 6
 
 // uses holds what one process may use.
-func (m *many) uses(s *trial.Seat) {
+func (m *many) uses(s *trial.Seat, since time.Time) {
 	m.t.Helper()
 	used, err := usage.Of(s.PID())
 	if err != nil {
 		m.t.Logf("what %s uses is not known here: %v", s.Identity, err)
 		return
 	}
-	goroutines := goroutinesOf(s)
+	goroutines := goroutinesOf(s, since)
 	m.t.Logf("%s in %s: %d connections, %d goroutines, %d KiB resident", s.Identity, s.Zone, used.Connections, goroutines, used.RSS>>10)
 	if used.Connections > mostConnections {
 		m.t.Errorf("%s has %d connections, want %d at most", s.Identity, used.Connections, mostConnections)
 	}
-	if most := 100 + mostGoroutines*m.locks; goroutines > most {
-		m.t.Errorf("%s has %d goroutines, want %d at most", s.Identity, goroutines, most)
+	if most := 100 + mostGoroutines*m.locks; goroutines == 0 || goroutines > most {
+		m.t.Errorf("%s has %d goroutines, want 1 to %d", s.Identity, goroutines, most)
 	}
 }
 
-// goroutinesOf is how many goroutines a process had when it counted them last.
-func goroutinesOf(s *trial.Seat) (n int) {
+// goroutinesOf is how few goroutines a process had at once since then, of the times at which it counted them.
+// Between these each request and each wait for an answer has some more.
+func goroutinesOf(s *trial.Seat, since time.Time) int {
+	fewest := 0
 	for _, e := range s.Events() {
-		if e.Event == "counted" {
-			n = e.Goroutines
+		if e.Event == "counted" && e.Time.After(since) && (fewest == 0 || e.Goroutines < fewest) {
+			fewest = e.Goroutines
 		}
 	}
-	return n
+	return fewest
 }
 
-// follow waits until all locks of a process that is gone are led again, and holds the laws of
+// follow waits until so many locks of a process that is gone are led again, and holds the laws of
 // that.
-func (m *many) follow(gone *trial.Seat, since time.Time) {
+func (m *many) follow(gone *trial.Seat, since time.Time, locks int) {
 	m.t.Helper()
-	led := m.awaitAll("lead at", m.others(gone), since, "leading")
+	led := m.await(locks, "lead at", m.others(gone), since, "leading")
 	m.report("all are led again", led, since)
-	if last := led.After(since, 100); last > lease+3*time.Second {
-		m.t.Errorf("the last lock was led again after %v, want %v at most", last, lease+3*time.Second)
+	const most = lease + timing.DefaultRenewInterval + 4*time.Second // others than the first may lead a Step later
+	if last := led.After(since, 100); last > most {
+		m.t.Errorf("the last lock was led again after %v, want %v at most", last, most)
 	}
 	time.Sleep(time.Second) // for the attempts of the others
 	writes, heartbeats, _ := m.writes(since)
 	total := 0
 	for lock, n := range writes {
-		if total += n; n > 2 {
-			m.t.Errorf("%s was written %d times, want 2 at most", lock, n)
+		if total += n; n > 3 { // two candidates write, and one of them again if its answer is late
+			m.t.Errorf("%s was written %d times, want 3 at most", lock, n)
 		}
 	}
 	m.t.Logf("%d writes of %d locks, %d of heartbeats", total, m.locks, heartbeats)
@@ -250,8 +261,34 @@ func (m *many) leads(s *trial.Seat, since time.Time) {
 	}
 }
 
-// neverTwo holds the law that no lock ever had two leaders.
-func (m *many) neverTwo() {
+// leadsFirst checks that one process leads at most of the locks since then, and that no other one leads at a
+// lock before it may. It returns the locks at which the first leads. A process whose connection ran to a
+// zone that is lost hears of the last renewal up to half of a Step (of zone.Order) late. If its writes take
+// the rest of the Step, others lead at the last locks.
+func (m *many) leadsFirst(s *trial.Seat, lost time.Time) trial.When {
+	m.t.Helper()
+	const (
+		late = 500 * time.Millisecond // by which a renewal may miss its time
+		step = timing.DefaultRenewInterval
+	)
+	may := lost.Add(-timing.DefaultRenewInterval - late + lease + step)
+	others := trial.First(m.others(s), lost, "leading")
+	for lock, at := range others {
+		if at.Before(may) {
+			m.t.Errorf("%s was led by another than %s %v after the zone was lost, want %v at least", lock, s.Identity, at.Sub(lost), may.Sub(lost))
+		}
+	}
+	led := trial.First([]*trial.Seat{s}, lost, "leading")
+	m.t.Logf("%s leads at %d locks, others at %d", s.Identity, len(led), len(others))
+	if len(led) <= m.locks/2 {
+		m.t.Errorf("%s leads at %d locks of %d, want most of them", s.Identity, len(led), m.locks)
+	}
+	return led
+}
+
+// neverTwo holds the law that no lock ever had two leaders. Each has had two terms at least, and one more
+// each time that its leader left.
+func (m *many) neverTwo(left ...trial.When) {
 	m.t.Helper()
 	for i := range m.locks {
 		lock := fmt.Sprint("lock-", i)
@@ -265,8 +302,14 @@ func (m *many) neverTwo() {
 			h = append(h, history.TermsOf(history.Span{Pod: s.Identity, End: end, Open: !killed}, printed)...)
 		}
 		judgeOverlaps(m.t, h)
-		if len(h) < 4 {
-			m.t.Errorf("%s had %d terms, want 4 at least", lock, len(h))
+		least := 2
+		for _, locks := range left {
+			if _, is := locks[lock]; is {
+				least++
+			}
+		}
+		if len(h) < least {
+			m.t.Errorf("%s had %d terms, want %d at least", lock, len(h), least)
 		}
 	}
 }
@@ -285,8 +328,8 @@ func TestManyElectionsShareAProcess(t *testing.T) {
 	must(t, first.Kill())
 	m.ended[first.Identity] = killed
 	t.Log("the leaders' process was killed")
-	m.follow(first, killed)
-	m.leads(second, killed)
+	m.follow(first, killed, m.locks)
+	led := m.leadsFirst(second, killed)
 
 	next := m.enter("za")
 	m.settle(4)
@@ -294,18 +337,18 @@ func TestManyElectionsShareAProcess(t *testing.T) {
 	must(t, m.CutPower(m.ctx, "zb"))
 	m.ended[second.Identity] = time.Now()
 	t.Log("the power of the leaders' zone was cut")
-	m.follow(second, cut)
-	m.leads(next, cut)
+	m.follow(second, cut, len(led))
+	ledNext := m.leadsFirst(next, cut)
 
 	m.enter("za") // waits beside the one in zc
 	m.settle(5)
 	asked := time.Now()
 	must(t, next.Terminate())
-	led := m.awaitAll("lead at", []*trial.Seat{m.seats[len(m.seats)-1], third}, asked, "leading")
-	m.report("the leaders' process was asked to end, and all locks were handed over", led, asked)
-	if last := led.After(asked, 100); last >= lease {
+	handedOver := m.await(len(ledNext), "lead at", []*trial.Seat{m.seats[len(m.seats)-1], third}, asked, "leading")
+	m.report("the leaders' process was asked to end, and its locks were handed over", handedOver, asked)
+	if last := handedOver.After(asked, 100); last >= lease {
 		t.Errorf("the last lock was handed over after %v, as if it had not been released", last)
 	}
 	must(t, next.Wait(m.ctx))
-	m.neverTwo()
+	m.neverTwo(led, ledNext)
 }

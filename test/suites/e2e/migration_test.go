@@ -31,7 +31,7 @@ import (
 
 // mostGap is how long nobody may lead when the last legacy pod is replaced, if
 // no old garbage collector has to be waited for.
-const mostGap = 2 * time.Second
+const mostGap = 3 * time.Second
 
 // containerRestart is how long a kubelet takes to restart a container.
 const containerRestart = time.Second
@@ -457,8 +457,8 @@ func TestInPhaseDualAZonesLossIsFollowedAsTheLeaseEnds(t *testing.T) {
 	observer, err := trial.Observe(m.ctx, m.Cluster.RESTConfig("zc"), m.lock)
 	must(t, err)
 	s := &stage{Testbed: m.Testbed, ctx: m.ctx, leader: leader, observer: observer}
-	if lag := s.takeover(t, follower, s.lose(t, "za")); lag > 2*time.Second {
-		t.Errorf("the follower led %v after the lease had ended, want 2s at most", lag)
+	if lag := s.takeover(t, follower, s.lose(t, "za")); lag > busy {
+		t.Errorf("the follower led %v after the lease had ended, want %v at most", lag, busy)
 	}
 	if after := m.configMap(t); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the failover wrote the ConfigMap")
@@ -483,7 +483,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
 	after := e.Time.Sub(cut)
 	t.Logf("%s leads %v after the legacy leader's node lost power", leader.Identity, after)
 	const heartbeat = 10 * time.Second
-	if after < grace-heartbeat || after > grace+5*time.Second {
+	if after < grace-heartbeat || after > grace+8*time.Second {
 		t.Errorf("it leads %v after the power was lost, want about %v", after, grace)
 	}
 }

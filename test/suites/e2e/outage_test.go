@@ -25,7 +25,7 @@ type outage struct {
 var outages = []outage{
 	{"etcd stands still", pause(testbed.Etcd), resume(testbed.Etcd)},
 	{"every apiserver stands still", pause(testbed.APIServer), resume(testbed.APIServer)},
-	{"every apiserver stands still, then starts anew", pause(testbed.APIServer), restartAll},
+	{"every apiserver stands still, then restarts", pause(testbed.APIServer), restartAll},
 }
 
 func pause(part testbed.Part) func(*testing.T, *testbed.Testbed) {

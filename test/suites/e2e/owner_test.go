@@ -92,7 +92,7 @@ func TestAPodThatTheServerDoesNotKnowOwnsNothing(t *testing.T) {
 				}
 			}
 			t.Logf("in %v %d terms, led %d%% of the time; the heartbeat's Lease was made %d times and deleted %d times", time.Since(began), terms, share, made, gone)
-			if terms != 1 || share < 90 || made != 1 || gone != 1 {
+			if terms != 1 || share < 75 || made != 1 || gone != 1 {
 				t.Error("want one term, and one Lease that its process deletes")
 			}
 		})

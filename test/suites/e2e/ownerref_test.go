@@ -217,7 +217,7 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 	_, err = seal.Change(y.ctx, end, state)
 	must(t, err)
 
-	// One goes, and its successor is no candidate.
+	// One goes, and its successor is not a candidate.
 	must(t, y.admin.CoreV1().Pods(y.name).Delete(y.ctx, self.Name, metav1.DeleteOptions{}))
 	y.until("the presence to be collected", func() bool {
 		_, err := y.admin.CoordinationV1().Leases(y.name).Get(y.ctx, first.Name, metav1.GetOptions{})

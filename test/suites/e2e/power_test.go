@@ -18,8 +18,8 @@ func TestWhenTheLeadersZoneLosesPowerTheNextLeadsAsTheLeaseEnds(t *testing.T) {
 	s := newStage(t, testbed.Stacked, "za")
 	follower := s.follow(t, "za") // the worst case: its connections die too
 	lag := s.takeover(t, follower, s.lose(t, "za"))
-	if lag > 2*time.Second {
-		t.Errorf("the follower led %v after the lease had ended, want 2s at most", lag)
+	if lag > busy {
+		t.Errorf("the follower led %v after the lease had ended, want %v at most", lag, busy)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate(t *testing.T) {
 	term := <-led
 	lag := term.Began.Sub(last.Seen.Add(lease))
 	t.Logf("the follower led %v after the lease had ended", lag)
-	if lag < -150*time.Millisecond || lag > 8*time.Second {
+	if term.Began.Before(last.Sent.Add(lease)) || lag > 8*time.Second {
 		t.Errorf("the follower led %v after the lease had ended, want 0 to 8s", lag)
 	}
 	if follower.Status().State != status.StateLeader {

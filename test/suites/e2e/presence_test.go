@@ -106,11 +106,12 @@ func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 
 	first := presences()["zb"]
 	must(t, client.CoordinationV1().Leases("default").Delete(ctx, first.Name, metav1.DeleteOptions{}))
-	until("one that a hand deleted is made anew", func() bool {
+	until("one that a hand deleted is recreated", func() bool {
 		now, there := presences()["zb"]
 		return there && now.UID != first.UID
 	})
 
+	time.Sleep(3 * time.Second) // until the others have heard of it, too
 	seats["za"].stop()
 	must(t, client.CoreV1().Pods("default").Delete(ctx, seats["za"].pod.Name, metav1.DeleteOptions{}))
 	until("a presence goes with its pod", func() bool {

@@ -39,8 +39,8 @@ func TestAPausedLeaderStopsItsWorkBeforeAllElse(t *testing.T) {
 	stopping, err := old.Await(ctx, "stopping", resumed)
 	must(t, err)
 	t.Logf("the work's context ended %v after the process ran again", stopping.Time.Sub(resumed))
-	if took := stopping.Time.Sub(resumed); took > 50*time.Millisecond {
-		t.Errorf("the work's context ended %v after the process ran again, want 50ms at most", took)
+	if took := stopping.Time.Sub(resumed); took > 500*time.Millisecond {
+		t.Errorf("the work's context ended %v after the process ran again, want 500ms at most", took)
 	}
 	for last := observer.Last(); time.Since(resumed) < lease/2; last = nextRenewal(t, ctx, observer, last) {
 		if last.Holder != next.Identity {

@@ -70,7 +70,7 @@ func (r *refusals) try(what, verb, kind string, err error) {
 	r.Helper()
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		r.Fatalf("%s, %s: %v is no answer of a server", what, verb, err)
+		r.Fatalf("%s, %s: %v is not an answer of a server", what, verb, err)
 	}
 	r.mu.Lock()
 	*r.seen = append(*r.seen, seenAnswer{what, verb, kind, answer.Status()})

@@ -179,7 +179,7 @@ var errMissed = errors.New("it was missed")
 
 // rightsPatience bounds an attempt: a dead node takes the operator's shortest
 // grace.
-const rightsPatience = time.Minute
+const rightsPatience = 3 * time.Minute
 
 func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interface, all map[string]manifests.Objects) {
 	ctx, cancel := context.WithTimeout(t.Context(), rightsPatience)

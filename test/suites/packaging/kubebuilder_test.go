@@ -12,55 +12,33 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/zonelect/zonelect/test/kit/manifests"
+	"github.com/zonelect/zonelect/test/kit/scaffold"
 )
 
-// scaffold is what kubebuilder makes, as far as it matters here.
-var scaffold = map[string]string{
-	"default/kustomization.yaml": "namespace: op-system\nnamePrefix: op-\nresources: [../manager]\n",
-	"manager/kustomization.yaml": "resources: [manager.yaml]\n",
-	"manager/manager.yaml": `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: controller-manager, namespace: system}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: controller-manager, namespace: system}
-spec:
-  replicas: 1
-  selector:
-    matchLabels: {control-plane: controller-manager, app.kubernetes.io/name: op}
-  template:
-    metadata:
-      labels: {control-plane: controller-manager, app.kubernetes.io/name: op}
-    spec:
-      containers:
-      - name: manager
-        args: [--leader-elect, "--health-probe-bind-address=:8081"]
-      serviceAccountName: controller-manager
-      terminationGracePeriodSeconds: 10
-`,
+// TestAKubebuilderProjectGetsWhatAnElectionNeeds, as config/operator/base has it, by the line that
+// docs/adopt-kubebuilder.md names.
+func TestAKubebuilderProjectGetsWhatAnElectionNeeds(t *testing.T) {
+	for name, webhooks := range scaffold.Variants {
+		t.Run(name, func(t *testing.T) { checkScaffold(t, webhooks) })
+	}
 }
 
-// TestAKubebuilderProjectGetsWhatAnElectionNeeds: as config/operator/base has it, by the directory and the
-// line that docs/adopt.md names.
-func TestAKubebuilderProjectGetsWhatAnElectionNeeds(t *testing.T) {
-	root := copied(t, map[string]string{"election": "../../../examples/kubebuilder/config/election"})
-	const line = "components: [../election]\n"
-	if page, err := os.ReadFile("../../../docs/adopt.md"); err != nil || !strings.Contains(string(page), "```yaml\n"+line) {
-		t.Errorf("docs/adopt.md does not say to add %q: %v", line, err)
-	}
-	for name, text := range scaffold {
-		if name == "default/kustomization.yaml" {
-			text += line
+func checkScaffold(t *testing.T, webhooks bool) {
+	const line = "components: [https://github.com/zonelect/zonelect//config/kubebuilder?ref=v0.1.0]\n"
+	for _, file := range []string{"../../../docs/adopt-kubebuilder.md", "../../../config/kubebuilder/kustomization.yaml"} {
+		if page, err := os.ReadFile(file); err != nil || !strings.Contains(string(page), line) {
+			t.Errorf("%s does not say to add %q: %v", file, line, err)
 		}
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700))
-		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
-	all, base := manifests.Kustomize(t, filepath.Join(root, "default")), manifests.Kustomize(t, filepath.Join(config, "operator", "base"))
+	project := scaffold.New(t, webhooks)
+	bare := granted(t, manifests.Kustomize(t, filepath.Join(project, "config", "default")))
+	apply := scaffold.AddElection(t, project)
+	all, base := manifests.Kustomize(t, apply), manifests.Kustomize(t, filepath.Join(config, "operator", "base"))
 	ours, theirs := one[appsv1.Deployment](t, all, "Deployment"), one[appsv1.Deployment](t, base, "Deployment")
 	a, b := ours.Spec.Template.Spec, theirs.Spec.Template.Spec
 	for i := range a.TopologySpreadConstraints {
@@ -75,20 +53,38 @@ func TestAKubebuilderProjectGetsWhatAnElectionNeeds(t *testing.T) {
 		"replicas":    {ours.Spec.Replicas, theirs.Spec.Replicas},
 		"grace":       {a.TerminationGracePeriodSeconds, b.TerminationGracePeriodSeconds},
 		"spread":      {a.TopologySpreadConstraints, b.TopologySpreadConstraints},
+		"budget":      {budget(t, all), budget(t, base)},
 		"environment": {a.Containers[0].Env, b.Containers[0].Env},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s: %s, and config has %s", what, text(pair[0]), text(pair[1]))
 		}
 	}
-	if len(a.Containers) != 1 || len(a.Containers[0].Args) != 2 {
+	if len(a.Containers) != 1 || !slices.Contains(a.Containers[0].Args, "--leader-elect") {
 		t.Errorf("the containers are %s", text(a.Containers))
 	}
 	want := append(granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "proof"))), granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "zone")))...)
-	if got := granted(t, all); !slices.Equal(rules(got), rules(want)) {
+	if got := slices.DeleteFunc(granted(t, all), func(r rbacv1.PolicyRule) bool {
+		return slices.ContainsFunc(bare, func(b rbacv1.PolicyRule) bool { return reflect.DeepEqual(r, b) })
+	}); !slices.Equal(rules(got), rules(want)) {
 		t.Errorf("it grants %s, want %s", text(got), text(want))
 	}
-	bindingsAreOf(t, all, "op-controller-manager", "op-system")
+	ourRoles := slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return !strings.Contains(o.GetName(), "zonelect") })
+	bindingsAreOf(t, ourRoles, "guestbook-controller-manager", "guestbook-system")
+}
+
+// budget is the only PodDisruptionBudget, without its selector, which must select the pods of the only
+// Deployment.
+func budget(t *testing.T, all manifests.Objects) policyv1.PodDisruptionBudgetSpec {
+	t.Helper()
+	spec := one[policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget").Spec
+	for key, value := range spec.Selector.MatchLabels {
+		if one[appsv1.Deployment](t, all, "Deployment").Spec.Template.Labels[key] != value {
+			t.Errorf("the budget is of pods with %s=%s, which these have not", key, value)
+		}
+	}
+	spec.Selector = nil
+	return spec
 }
 
 // granted are the rules of all Roles.
@@ -101,4 +97,13 @@ func granted(t *testing.T, all manifests.Objects) (rules []rbacv1.PolicyRule) {
 		rules = append(rules, role.Rules...)
 	}
 	return rules
+}
+
+// rules are each as a text, sorted.
+func rules(all []rbacv1.PolicyRule) (texts []string) {
+	for _, r := range all {
+		texts = append(texts, text(r))
+	}
+	slices.Sort(texts)
+	return texts
 }

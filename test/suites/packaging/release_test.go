@@ -58,14 +58,16 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 			t.Errorf("--help: %v\n%s", err, help)
 		}
 	})
-	t.Run("metrics for Prometheus", func(t *testing.T) {
-		u.must("go", "get", library+"/operator/prometheus@"+version)
-		u.must("go", "build", library+"/operator/prometheus")
+	t.Run("metrics for Prometheus, and client-go's names", func(t *testing.T) {
+		for _, module := range []string{"/operator/prometheus", "/operator/leaderelection"} {
+			u.must("go", "get", library+module+"@"+version)
+			u.must("go", "build", library+module)
+		}
 	})
 	t.Run("every module is required in the version of the release", func(t *testing.T) {
 		modules := u.must("go", "list", "-m", "-f", "{{.Path}} {{.Version}} {{with .Replace}}replaced{{end}}", "all")
 		own := regexp.MustCompile(`(?m)^`+library+`.*$`).FindAllString(modules, -1)
-		if len(own) != 4 { // the plugin is installed, not required
+		if len(own) != 5 { // the plugin is installed, not required
 			t.Errorf("the newcomer requires %q", own)
 		}
 		for _, module := range own {
@@ -299,7 +301,7 @@ func TestWhatIsNotReadyIsNotReleased(t *testing.T) {
 	noted := func(c *place) {
 		c.write("CHANGELOG.md", "## [Unreleased]\n\n## [0.1.0] - 2026-12-01\n\n- All of it.\n")
 		c.write("README.md", "# zonelect\n")
-		c.must("sed", "-i", "/Nothing is released yet/d", "docs/install.md", "docs/sidecar.md")
+		c.must("sed", "-i", "/Nothing is released yet/d", "docs/adopt-kubebuilder.md", "docs/install.md", "docs/sidecar.md")
 	}
 	for name, tc := range map[string]struct {
 		version string

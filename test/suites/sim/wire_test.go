@@ -34,7 +34,7 @@ func (r refusal) Error() string { return http.StatusText(int(r)) }
 // wire is the way of one process to the API servers: an http.RoundTripper that
 // fails like a lock in memory. Each request takes a few milliseconds each way,
 // so that those of different processes arrive in any order. Its requests stay
-// with one server until it connects anew, and so do its watches.
+// with one server until it connects again, and so do its watches.
 type wire struct {
 	fronts []*apitest.Front
 	codec  runtime.NegotiatedSerializer

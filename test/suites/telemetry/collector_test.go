@@ -27,6 +27,8 @@ const (
 	// failovers or more. In fewer, half of the spans may be further off, for on a busy machine
 	// a process that waits for the CPU sees a renewal late: they say little of the worst.
 	agrees, enough = 20 * time.Millisecond, 20
+	// near is how far half of a few may be off.
+	near = 300 * time.Millisecond
 	// busy is how far those may be off: a process that got no CPU has been 2.7 s late.
 	busy = 5 * time.Second
 )
@@ -51,7 +53,7 @@ func rounds(t *testing.T) int {
 // so. ZONELECT_FAILOVERS is the number of each.
 func TestACollectorGetsEachFailoverAsItWasSeenFromOutside(t *testing.T) {
 	n := rounds(t)
-	s := newFleet(t, time.Duration(n)*2*time.Minute+3*time.Minute)
+	s := newFleet(t, time.Duration(n)*4*time.Minute+5*time.Minute)
 	for _, kind := range []struct {
 		name string
 		fail func(t *testing.T, zone string)
@@ -272,9 +274,10 @@ func report(t *testing.T, n int, kind, lock string, all []agreement) {
 		if a.sum.Abs() > sumsUp {
 			t.Errorf("%s of %s: the phases take %v more than the whole", kind, a.lock, a.sum)
 		}
-		if a.worst() <= agrees {
+		if a.worst() <= near {
 			good++
-		} else if n >= enough || a.worst() > busy {
+		}
+		if a.worst() > agrees && (n >= enough || a.worst() > busy) {
 			t.Errorf("%s of %s: %v off what was seen from outside: %+v", kind, a.lock, a.worst(), a)
 		}
 	}

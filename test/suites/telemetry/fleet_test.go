@@ -10,11 +10,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/test/kit/events"
@@ -189,7 +192,13 @@ func (s *fleet) start(t *testing.T, zone string) {
 	s.starts++
 	s.running[zone] = []*candidate{s.startExample(t, zone), s.startHearts(t, zone)}
 	for _, c := range s.running[zone] {
-		s.until(t, c.pod+" campaigns", func() bool { return says(c.Process, "following") || says(c.Process, "leading") })
+		s.until(t, c.pod+" campaigns, and is known", func() bool {
+			all, err := s.client.CoordinationV1().Leases("default").List(s.ctx, metav1.ListOptions{LabelSelector: "zonelect.dev/lock"})
+			return err == nil && (says(c.Process, "following") || says(c.Process, "leading")) &&
+				slices.ContainsFunc(all.Items, func(l coordinationv1.Lease) bool {
+					return slices.ContainsFunc(l.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Name == c.pod })
+				})
+		})
 	}
 }
 

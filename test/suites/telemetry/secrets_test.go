@@ -100,45 +100,13 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pipes listens for connections in memory.
-type pipes struct {
-	conns chan net.Conn
-	over  chan struct{}
-	end   func()
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.over:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipes) Close() error   { p.end(); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p pipes) dial(ctx context.Context) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- theirs:
-		return ours, nil
-	case <-p.over:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // tells runs an election through all faults, and reads everything that it
 // reports.
 func tells(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	server := &echo{Server: apitest.NewServer()}
 	server.fault.Store(none)
-	p := pipes{conns: make(chan net.Conn), over: make(chan struct{})}
-	p.end = sync.OnceFunc(func() { close(p.over) })
+	p := apitest.NewPipes()
 	serving := &http.Server{Handler: server}
 	go func() { _ = serving.Serve(p) }()
 
@@ -146,11 +114,11 @@ func tells(t *testing.T, cfg *rest.Config) {
 	if cfg.Host == "" {
 		cfg.Host = "http://api.test"
 	}
-	cfg.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if server.fault.Load() == silent {
 			return nil, errors.New("no way to " + address)
 		}
-		return p.dial(ctx)
+		return p.Dial(ctx, network, address)
 	}
 	told := &server.told
 	spans := tracetest.NewSpanRecorder()

@@ -181,7 +181,7 @@ func (c *seat) phases(whole sdktrace.ReadOnlySpan) map[string]time.Duration {
 		}
 		p := all[0]
 		if p.Parent().SpanID() != whole.SpanContext().SpanID() {
-			c.t.Errorf("%s is no child of the failover", name)
+			c.t.Errorf("%s is not a child of the failover", name)
 		}
 		if !p.StartTime().Equal(at) || length(p) < 0 {
 			c.t.Errorf("%s lasts from %v to %v, the phase before ended at %v", name, p.StartTime(), p.EndTime(), at)

@@ -3,23 +3,20 @@
 
 //go:build unix
 
-package testbed
+package sharedport
 
 import (
+	"errors"
 	"net"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// listenConfig listens on ports that the testbed holds.
-var listenConfig = net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+var config = net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 	var failed error
 	err := raw.Control(func(fd uintptr) {
 		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 	})
-	if err != nil {
-		return err
-	}
-	return failed
+	return errors.Join(err, failed)
 }}

@@ -1,0 +1,142 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// AssetsVariable is the environment variable with the directory of the programs that
+// controller-runtime's envtest uses.
+const AssetsVariable = "KUBEBUILDER_ASSETS"
+
+// Programs are the programs of a control plane. Built, Found and Embedded return them.
+type Programs struct {
+	// From says where they come from.
+	From string
+
+	etcd, apiserver, controllers []string // command lines, without the testbed's flags
+}
+
+// Controllers reports whether there is a kube-controller-manager.
+func (p Programs) Controllers() bool { return p.controllers != nil }
+
+// Embedded reports whether an API server in memory stands in for etcd and the API servers.
+func (p Programs) Embedded() bool { return p.apiserver != nil && p.etcd == nil }
+
+// Built returns the programs that Build makes.
+func Built(ctx context.Context, version string, progress io.Writer) (Programs, error) {
+	path, err := Build(ctx, version, progress)
+	return inOne(path), err
+}
+
+// inOne returns the roles of the repository's own program.
+func inOne(path string) Programs {
+	return Programs{From: "build/bin", etcd: []string{path, "etcd"}, apiserver: []string{path, "apiserver"}, controllers: []string{path, "kcm"}}
+}
+
+// Found returns the first programs that are there already: those of KUBEBUILDER_ASSETS; the newest
+// of setup-envtest's store; those of the repository's build directory, unless their sources have
+// changed. If there are none, the error is fs.ErrNotExist. A variable that names a directory without
+// them is an error.
+func Found() (Programs, error) {
+	if dir := os.Getenv(AssetsVariable); dir != "" {
+		p, err := envtest(dir)
+		if err != nil {
+			return p, fmt.Errorf("%s is %s: %w; unset it, or set it to what \"setup-envtest use -p path\" prints", AssetsVariable, dir, err)
+		}
+		p.From = AssetsVariable
+		return p, nil
+	}
+	for _, dir := range stored() {
+		if p, err := envtest(dir); err == nil {
+			p.From = "setup-envtest's store"
+			return p, nil
+		}
+	}
+	root, err := Root()
+	if err != nil {
+		return Programs{}, err
+	}
+	path := filepath.Join(root, "build", "bin", program("controlplane"))
+	switch fresh, err := newer(path, filepath.Join(root, "test", "programs", "controlplane"), "go.mod"); {
+	case err != nil:
+		return Programs{}, err
+	case !fresh:
+		return Programs{}, fmt.Errorf("find a control plane in %s, setup-envtest's store or build/bin: %w", AssetsVariable, fs.ErrNotExist)
+	}
+	return inOne(path), nil
+}
+
+// envtest returns the programs in a directory of envtest's, which has no kube-controller-manager.
+func envtest(dir string) (Programs, error) {
+	p := Programs{etcd: []string{filepath.Join(dir, program("etcd"))}, apiserver: []string{filepath.Join(dir, program("kube-apiserver"))}}
+	for _, argv := range [][]string{p.etcd, p.apiserver} {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			return Programs{}, fmt.Errorf("there is no program %s", filepath.Base(argv[0]))
+		}
+	}
+	return p, nil
+}
+
+// stored are the directories of setup-envtest's store for this system, the newest version first.
+// Where the store is: https://github.com/kubernetes-sigs/controller-runtime/tree/main/tools/setup-envtest.
+func stored() []string {
+	var store string
+	home, _ := os.UserHomeDir() // without one there is no store
+	switch runtime.GOOS {
+	case "windows":
+		store = filepath.Join(os.Getenv("LocalAppData"), "kubebuilder-envtest")
+	case "darwin":
+		store = filepath.Join(home, "Library", "Application Support", "io.kubebuilder.envtest")
+	default:
+		data := os.Getenv("XDG_DATA_HOME")
+		if data == "" {
+			data = filepath.Join(home, ".local", "share")
+		}
+		store = filepath.Join(data, "kubebuilder-envtest")
+	}
+	suffix := "-" + runtime.GOOS + "-" + runtime.GOARCH
+	dirs, _ := filepath.Glob(filepath.Join(store, "k8s", "*"+suffix)) // the pattern is well-formed
+	number := func(dir string) *version.Version {
+		v, err := version.ParseSemantic(strings.TrimSuffix(filepath.Base(dir), suffix))
+		if err != nil {
+			return version.MustParseSemantic("0.0.0")
+		}
+		return v
+	}
+	slices.SortFunc(dirs, func(a, b string) int {
+		if number(a).LessThan(number(b)) {
+			return 1
+		}
+		return -1
+	})
+	return dirs
+}
+
+// Version asks the API server which version of Kubernetes it is, such as v1.36.2. An embedded one
+// is none.
+func (p Programs) Version(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, p.apiserver[0], append(slices.Clone(p.apiserver[1:]), "--version")...).Output()
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", p.apiserver[0], err)
+	}
+	name, number, ok := strings.Cut(strings.TrimSpace(string(out)), " ")
+	if !ok || name != "Kubernetes" {
+		return "", errors.New(p.apiserver[0] + " does not say which version of Kubernetes it is")
+	}
+	return number, nil
+}

@@ -1,0 +1,157 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !core
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// theater is a control plane on which somebody with the rights of config/people/demo, and no others,
+// runs demo.
+type theater struct {
+	plugin
+	ctx    context.Context
+	client kubernetes.Interface
+}
+
+func newTheater(t *testing.T) theater {
+	t.Helper()
+	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true})
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
+	must(t, err)
+	ctx := patience(t, 4*time.Minute)
+	path, err := testbed.BuildProgram(ctx, "./cmd/kubectl-zonelect")
+	must(t, err)
+	grant(t, ctx, client, "demo", "newcomer")
+	return theater{plugin{path, b.Cluster.Kubeconfig("za"), []string{"--as", "newcomer"}}, ctx, client}
+}
+
+// left are the Leases and processes of demos that there are.
+func (d theater) left(t *testing.T) []string {
+	t.Helper()
+	list, err := d.client.CoordinationV1().Leases("default").List(d.ctx, metav1.ListOptions{})
+	must(t, err)
+	var all []string
+	for _, l := range list.Items {
+		all = append(all, "lease "+l.Name)
+	}
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is well-formed; elsewhere than on Linux there is none
+	for _, p := range processes {
+		line, _ := os.ReadFile(p) // it may have ended
+		if words := string(line); strings.Contains(words, "demo-candidate\x00") && strings.Contains(words, d.kubeconfig) {
+			all = append(all, strings.ReplaceAll(words, "\x00", " "))
+		}
+	}
+	return all
+}
+
+// TestADemoKeepsItsPromisesWithTheRightsThatItNames, in less than a minute, and leaves nothing. Whoever
+// has no rights is told so. On a busy machine a figure may be two seconds above what the demo allows.
+func TestADemoKeepsItsPromisesWithTheRightsThatItNames(t *testing.T) {
+	d := newTheater(t)
+	stranger := plugin{d.path, d.kubeconfig, []string{"--as", "stranger"}}
+	stranger.run(t, d.ctx, exitError, "demo --to=", "you may not get, list, watch, create, update, delete leases", "nothing was created", "kubectl zonelect rights demo")
+	page := filepath.Join(t.TempDir(), "page.html")
+	began := time.Now()
+	said, err := d.command(d.ctx, "demo", "--to", page, "--output=json").Output() // the exit code is as its figures are
+	var report struct {
+		Promises []struct {
+			Name, Result, Text string
+			Milliseconds       *int64
+			Allowed            *int64 `json:"allowedMilliseconds"`
+		}
+	}
+	if wrong := json.Unmarshal(said, &report); wrong != nil || len(report.Promises) != 8 {
+		t.Fatalf("it ends with %v and prints %s: %v", err, said, wrong)
+	}
+	for _, p := range report.Promises {
+		t.Logf("%s is %s: %s", p.Name, p.Result, p.Text)
+		busy := p.Milliseconds != nil && *p.Milliseconds <= *p.Allowed+2000
+		if p.Result != "kept" && !busy {
+			t.Errorf("%s is %s: %s", p.Name, p.Result, p.Text)
+		}
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it took %v", took)
+	}
+	if drawn, err := os.ReadFile(page); err != nil || !strings.Contains(string(drawn), "SIGKILL") {
+		t.Errorf("the page: %v", err)
+	}
+	if left := d.left(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestADemoThatIsInterruptedOrKilledLeavesNothing: Ctrl-C twice, which its candidates get too, and SIGKILL, after
+// which only they are there to remove anything.
+func TestADemoThatIsInterruptedOrKilledLeavesNothing(t *testing.T) {
+	d := newTheater(t)
+	for name, tc := range map[string]struct {
+		signals []syscall.Signal
+		group   bool
+		said    string
+		wait    bool // what is left goes only then
+	}{
+		"Ctrl-C twice": {[]syscall.Signal{syscall.SIGINT, syscall.SIGINT}, true, "interrupted: nothing is left in the cluster", false},
+		"SIGKILL":      {[]syscall.Signal{syscall.SIGKILL}, false, "SIGKILL to candidate-", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out lockedBuffer
+			cmd := d.command(d.ctx, "demo", "--to=")
+			cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, &out, &syscall.SysProcAttr{Setpgid: true}
+			must(t, cmd.Start())
+			d.until(t, cmd, &out, "SIGKILL to candidate-")
+			if there := d.left(t); len(there) < 5 { // the lock, and a Lease and a process each of two candidates
+				t.Errorf("there are only %v", there)
+			}
+			to := cmd.Process.Pid
+			if tc.group {
+				to = -to
+			}
+			for _, s := range tc.signals {
+				must(t, syscall.Kill(to, s))
+				time.Sleep(10 * time.Millisecond) // or two signals are one
+			}
+			_ = cmd.Wait() // it was interrupted
+			if !strings.Contains(out.String(), tc.said) {
+				t.Errorf("it says %s", out.String())
+			}
+			left := d.left(t)
+			for tc.wait && len(left) > 0 && d.ctx.Err() == nil {
+				time.Sleep(10 * time.Millisecond)
+				left = d.left(t)
+			}
+			if len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// until waits until a command has said something.
+func (d theater) until(t *testing.T, cmd *exec.Cmd, out *lockedBuffer, what string) {
+	t.Helper()
+	for !strings.Contains(out.String(), what) {
+		if d.ctx.Err() != nil || syscall.Kill(cmd.Process.Pid, 0) != nil {
+			t.Fatalf("it does not say %q: %s", what, out.String())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,283 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !core
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/test/kit/manifests"
+	"github.com/zonelect/zonelect/test/kit/scaffold"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// scaffolded is a project of kubebuilder on a control plane, with the programs of its pods.
+type scaffolded struct {
+	*testing.T
+	*testbed.Testbed
+	ctx       context.Context
+	client    kubernetes.Interface
+	namespace string
+	lock      string
+	pods      []*corev1.Pod
+	programs  map[string]*testbed.Process
+}
+
+// applyScaffold applies what an election of the project needs, and starts the pods that the
+// controllers make of its Deployment: n at once, in the zones in turn. The programs run with the
+// rights of the project's service account and the tokens of the pods, as kubelets would start them.
+func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir string, n int) *scaffolded {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
+	must(t, err)
+	s := &scaffolded{T: t, Testbed: b, ctx: ctx, client: client, lock: "d1f2a3b4.example.com", programs: map[string]*testbed.Process{}}
+	all := manifests.Kustomize(t, dir)
+	k := newKubectl(t, b.Cluster.RESTConfig("za"))
+	for _, kind := range []string{"Namespace", "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "PodDisruptionBudget", "Deployment"} {
+		for _, o := range all {
+			if o.GetKind() == kind {
+				k.apply(t, o)
+			}
+		}
+	}
+	deployment := manifests.Pick[appsv1.Deployment](t, all, "Deployment")[0]
+	s.namespace = deployment.Namespace
+	if got := int(*deployment.Spec.Replicas); got != n {
+		t.Fatalf("%d replicas, want %d", got, n)
+	}
+	work := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}} // of the example's controller
+	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "work"}, Rules: work}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "work"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "work"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: deployment.Spec.Template.Spec.ServiceAccountName, Namespace: s.namespace}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	program, err := testbed.BuildProgram(ctx, "./examples/kubebuilder/after")
+	must(t, err)
+	s.until("the pods are there", func() bool {
+		pods, err := client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(pods.Items) != n {
+			return false
+		}
+		for i := range pods.Items {
+			zone := threeZones[i]
+			pod := &pods.Items[i]
+			if pod.Spec.NodeName == "" {
+				_ = client.CoreV1().Pods(s.namespace).Bind(ctx, &corev1.Binding{
+					ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: testbed.NodeName(zone)},
+				}, metav1.CreateOptions{})
+			}
+		}
+		s.pods = nil
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName != "" {
+				s.pods = append(s.pods, &pods.Items[i])
+			}
+		}
+		return len(s.pods) == n
+	})
+	for _, pod := range s.pods {
+		zone := strings.TrimPrefix(pod.Spec.NodeName, "node-")
+		spec, err := processOf(ctx, client, pod, pod.Spec.NodeName, "10.0.0.1", program, b.Cluster.Kubeconfig(zone), b.Dir())
+		must(t, err)
+		if !slices.Contains(spec.Args, "--leader-elect") {
+			t.Fatalf("the arguments are %q", spec.Args)
+		}
+		spec.Args = []string{"--leader-elect", "--health-probe-bind-address=127.0.0.1:0"} // the example has no webhooks and serves no metrics
+		s.programs[pod.Name], err = b.StartProcess(zone, spec)
+		must(t, err)
+	}
+	return s
+}
+
+func (s *scaffolded) until(what string, so func() bool) {
+	s.Helper()
+	for !so() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-s.ctx.Done():
+			for name, p := range s.programs {
+				logged, _ := os.ReadFile(p.Log())
+				s.Logf("%s:\n%s", name, logged)
+			}
+			s.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+func (s *scaffolded) presences() []presence.Object {
+	all, err := presence.List(s.ctx, s.client.CoordinationV1().RESTClient(), s.namespace, s.lock)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// leader is the pod of the present leader.
+func (s *scaffolded) leader() *corev1.Pod {
+	l, err := s.client.CoordinationV1().Leases(s.namespace).Get(s.ctx, s.lock, metav1.GetOptions{})
+	if err != nil || l.Spec.HolderIdentity == nil {
+		return nil
+	}
+	for _, pod := range s.pods {
+		if strings.HasPrefix(*l.Spec.HolderIdentity, pod.Name+"_") {
+			return pod
+		}
+	}
+	return nil
+}
+
+// follow runs the commands that doctor gives for the workload, as a person pastes them into a shell.
+func (s *scaffolded) follow(p plugin, kubectl string) (ran []string) {
+	s.Helper()
+	var d struct {
+		Findings []struct{ Check, Hint string }
+	}
+	must(s.T, json.Unmarshal([]byte(p.run(s.T, s.ctx, exitOK, "doctor -o json "+s.lock+" -n "+s.namespace)), &d))
+	for _, f := range d.Findings {
+		for _, found := range regexp.MustCompile(`'?(kubectl (?:patch|scale|create) .*? -n `+s.namespace+`)`).FindAllStringSubmatch(f.Hint, -1) {
+			cmd := exec.CommandContext(s.ctx, "sh", "-c", found[1])
+			cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "PATH="+filepath.Dir(kubectl)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				s.Errorf("%s: %v\n%s", found[1], err, out)
+			}
+			ran = append(ran, found[1])
+		}
+	}
+	return ran
+}
+
+// plugin is kubectl-zonelect for the cluster.
+func (s *scaffolded) plugin() plugin {
+	path, err := testbed.BuildProgram(s.ctx, "./cmd/kubectl-zonelect")
+	must(s.T, err)
+	return plugin{path: path, kubeconfig: s.Cluster.Kubeconfig("za")}
+}
+
+// TestWhatDoctorSaysOfAScaffoldCanBeRun: the commands that add what a scaffold's Deployment lacks.
+func TestWhatDoctorSaysOfAScaffoldCanBeRun(t *testing.T) {
+	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
+	ctx := patience(t, 8*time.Minute)
+	kubectl, err := testbed.BuildModule(ctx, "test/programs/kubectl", t.Output())
+	must(t, err)
+	dir := filepath.Join(scaffold.New(t, false), "config", "default")
+	s := applyScaffold(t, ctx, b, dir, 1)
+	s.until("it leads and has a presence", func() bool { return s.leader() != nil && len(s.presences()) == 1 })
+	if ran := s.follow(s.plugin(), kubectl); len(ran) != 3 {
+		t.Errorf("doctor says to run %q", ran)
+	}
+	all, err := s.client.AppsV1().Deployments(s.namespace).List(ctx, metav1.ListOptions{})
+	must(t, err)
+	d := all.Items[0]
+	pod := d.Spec.Template.Spec
+	if *d.Spec.Replicas != 3 || *pod.TerminationGracePeriodSeconds <= 30 || len(pod.TopologySpreadConstraints) != 1 {
+		t.Fatalf("then there are %d replicas, a grace period of %d s and the spread %+v", *d.Spec.Replicas, *pod.TerminationGracePeriodSeconds, pod.TopologySpreadConstraints)
+	}
+	if got := pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels; len(got) == 0 || !labels.SelectorFromSet(got).Matches(labels.Set(d.Spec.Template.Labels)) {
+		t.Errorf("the pods that are spread have the labels %v", got)
+	}
+}
+
+// TestAScaffoldThatChangesEightLinesKnowsItself: main.go's documented diff alone, with the manifests as
+// kubebuilder made them: no variable, no right beside those of the generated Roles.
+func TestAScaffoldThatChangesEightLinesKnowsItself(t *testing.T) {
+	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
+	ctx := patience(t, 6*time.Minute)
+	dir := filepath.Join(scaffold.New(t, false), "config", "default")
+	s := applyScaffold(t, ctx, b, dir, 1)
+	pod := s.pods[0]
+	s.until("it leads and has a presence", func() bool { return s.leader() != nil && len(s.presences()) == 1 })
+	o := s.presences()[0]
+	if o.Pod.Name != pod.Name || o.Pod.UID != pod.UID || o.Node != pod.Spec.NodeName {
+		t.Errorf("the presence says %+v, want pod %s (%s) on %s", o, pod.Name, pod.UID, pod.Spec.NodeName)
+	}
+	l, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, s.lock, metav1.GetOptions{})
+	must(t, err)
+	for key, want := range map[string]string{"zonelect.dev/node": pod.Spec.NodeName, "zonelect.dev/zone": ""} {
+		if got := l.Annotations[key]; got != want {
+			t.Errorf("%s of the record is %q, want %q", key, got, want)
+		}
+	}
+	if got := l.Annotations["zonelect.dev/pod"]; !strings.Contains(got, pod.Name) || !strings.Contains(got, string(pod.UID)) {
+		t.Errorf("the record's pod is %q", got)
+	}
+}
+
+// TestAScaffoldWithOneLineMoreIsElectedByZone: config/kubebuilder beside the diff. Each candidate knows
+// its zone, and is known; a named one takes over; an evacuation moves the leader.
+func TestAScaffoldWithOneLineMoreIsElectedByZone(t *testing.T) {
+	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
+	ctx := patience(t, 6*time.Minute)
+	s := applyScaffold(t, ctx, b, scaffold.AddElection(t, scaffold.New(t, true)), 3)
+	s.until("all are known", func() bool { return s.leader() != nil && len(s.presences()) == 3 })
+	for _, o := range s.presences() {
+		i := slices.IndexFunc(s.pods, func(pod *corev1.Pod) bool { return pod.UID == o.Pod.UID })
+		if i < 0 || o.Node != s.pods[i].Spec.NodeName || "node-"+o.Zone != o.Node {
+			t.Errorf("a presence says %+v", o)
+		}
+	}
+	p := s.plugin()
+	where := fmt.Sprintf(" -n %s ", s.namespace)
+	p.run(t, ctx, exitOK, "status"+where+s.lock, "za:1,zb:1,zc:1")
+
+	kubectl, err := testbed.BuildModule(ctx, "test/programs/kubectl", t.Output())
+	must(t, err)
+	if ran := s.follow(p, kubectl); len(ran) != 0 {
+		t.Errorf("doctor says to run %q", ran)
+	}
+	must(t, s.client.PolicyV1().PodDisruptionBudgets(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	if ran := s.follow(p, kubectl); len(ran) != 1 {
+		t.Errorf("without its budget doctor says to run %q", ran)
+	}
+	if ran := s.follow(p, kubectl); len(ran) != 0 {
+		t.Errorf("with the budget that doctor gave it says to run %q", ran)
+	}
+
+	first := s.leader()
+	to := s.pods[0]
+	if to.UID == first.UID {
+		to = s.pods[1]
+	}
+	var identity string
+	for _, o := range s.presences() {
+		if o.Pod.UID == to.UID {
+			identity = o.Identity
+		}
+	}
+	p.run(t, ctx, exitOK, "handover"+where+s.lock+" --to "+identity)
+	s.until("the named candidate leads", func() bool { now := s.leader(); return now != nil && now.UID == to.UID })
+
+	zone := strings.TrimPrefix(to.Spec.NodeName, "node-")
+	p.run(t, ctx, exitOK, "evacuate"+where+zone)
+	s.until("the leader is elsewhere", func() bool { now := s.leader(); return now != nil && now.UID != to.UID })
+	for name, program := range s.programs {
+		logged, err := os.ReadFile(program.Log())
+		must(t, err)
+		if strings.Contains(string(logged), locks.ErrForbidden.Error()) || strings.Contains(string(logged), "needs verb") {
+			t.Errorf("%s lacks a right:\n%s", name, logged)
+		}
+	}
+}
