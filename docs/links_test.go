@@ -85,19 +85,20 @@ func TestTheReadmeLinksToEveryDocument(t *testing.T) {
 	}
 }
 
-// TestTheGlossaryHasEveryAnnotation that the code reads or writes, and every rule.
-func TestTheGlossaryHasEveryAnnotationAndRule(t *testing.T) {
-	texts := documents(t)
-	glossary := texts["docs/glossary.md"]
-	for _, dir := range []string{"internal", "locks"} {
+// TestThePageOfAnnotationsHasEachOne that the code reads or writes.
+func TestThePageOfAnnotationsHasEachOne(t *testing.T) {
+	page := string(read(t, "annotations.md"))
+	found := 0
+	for _, dir := range []string{"internal", "locks", "heartbeat"} {
 		err := filepath.WalkDir(filepath.Join("..", dir), func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
 				return err
 			}
 			code, err := os.ReadFile(name)
 			for _, a := range regexp.MustCompile(`"zonelect\.dev(/[a-z-]+)"`).FindAllSubmatch(code, -1) {
-				if !strings.Contains(glossary, string(a[1])+"`") {
-					t.Errorf("%s: the glossary has no zonelect.dev%s", name, a[1])
+				found++
+				if !strings.Contains(page, string(a[1])+"`") {
+					t.Errorf("%s: the page of annotations has no zonelect.dev%s", name, a[1])
 				}
 			}
 			return err
@@ -106,17 +107,15 @@ func TestTheGlossaryHasEveryAnnotationAndRule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, r := range regexp.MustCompile(`(?m)^- \*\*([SML]\d+)\*\* `).FindAllStringSubmatch(texts["docs/design.md"], -1) {
-		if !strings.Contains(glossary, "\n| "+r[1]+" | ") {
-			t.Errorf("the glossary has no rule %s", r[1])
-		}
+	if found < 20 {
+		t.Errorf("only %d annotations were found", found)
 	}
 }
 
-// TestEveryModuleIsInBothLists: in the README's, and in that of those who change it.
-func TestEveryModuleIsInBothLists(t *testing.T) {
+// TestEveryModuleIsListed for those who change it.
+func TestEveryModuleIsListed(t *testing.T) {
 	found := 0
-	for _, name := range []string{"../README.md", "../CONTRIBUTING.md"} {
+	for _, name := range []string{"../CONTRIBUTING.md"} {
 		text := string(read(t, name))
 		err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 			module := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../")
@@ -137,7 +136,7 @@ func TestEveryModuleIsInBothLists(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found < 20 {
+	if found < 10 {
 		t.Errorf("only %d modules were found", found)
 	}
 }

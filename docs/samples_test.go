@@ -48,7 +48,7 @@ func sample(block string) (file string, imports []string) {
 	}
 	text.WriteString(`)
 
-func _(ctx context.Context, lead, work func(context.Context, election.Term) error, tenants []string,
+func _(ctx context.Context, t interface{ Fatal(...any) }, lead, work func(context.Context, election.Term) error, tenants []string,
 	workFor func(tenant string) func(context.Context, election.Term) error) error {
 	{
 ` + block)

@@ -1,7 +1,7 @@
 /* Copyright The zonelect Authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The shield of ../design.md as a Spin model: legacy leader-for-life programs,
+ * The shield of ../design-migration.md as a Spin model: legacy leader-for-life programs,
  * candidates and the garbage collector around one ConfigMap (CM) and one Lease.
  * README.md says what is assumed; test/suites/model holds the cases and runs them.
  *
@@ -12,7 +12,7 @@
  * lands in a later one. Any step may be delayed for any time.
  */
 
-/* ---- the rules of design.md: 1 is as written, 0 is switched off ---- */
+/* ---- the rules of design-migration.md: 1 is as written, 0 is switched off ---- */
 #ifndef M1OWN
 #define M1OWN 1     /* the presence is owned by its pod */
 #endif
@@ -35,7 +35,7 @@
 #define M4UID 1     /* the list matches pods and presences by UID */
 #endif
 #ifndef M4SAME
-#define M4SAME 1    /* pods of a candidate's own revision are no legacy pods, presence or not */
+#define M4SAME 1    /* pods of the candidate revision are not legacy pods, presence or not */
 #endif
 #ifndef M4TERM
 #define M4TERM 1    /* a terminating pod is not gone */
@@ -50,7 +50,7 @@
 #define M4MEM 1     /* legacy owners seen are remembered in the shield */
 #endif
 #ifndef M4NEW
-#define M4NEW 1     /* a legacy CM is deleted and made anew; 0 updated, the UID stays */
+#define M4NEW 1     /* a legacy CM is deleted and recreated; 0 updated, the UID stays */
 #endif
 #ifndef M5LIST
 #define M5LIST 1    /* arm only after a list that follows the shield; 0 with no list */
@@ -65,13 +65,13 @@
 #define M6ARMED 1   /* lead only under an armed (or sealed) shield */
 #endif
 #ifndef M6OWN
-#define M6OWN 1     /* ... with the own presence in it */
+#define M6OWN 1     /* ... with its presence in it */
 #endif
 #ifndef M6FRESH
 #define M6FRESH 1   /* ... read after the Lease was won */
 #endif
 #ifndef M7
-#define M7 3        /* settle and read again after the own presence first went in: 1 wrote it, 2 each process anew, 3 and for each CM */
+#define M7 3        /* settle and read again after its presence first went in: 1 wrote it, 2 each process again, 3 and for each CM */
 #endif
 #ifndef M8LOOK
 #define M8LOOK 1    /* a legacy CM ends the term */
@@ -549,7 +549,7 @@ proctype Slot(byte i) {
 		ADD(lead,i); printf("STEP D%d has Lease and shield: LEADS\n",i); CHECKED }
 	:: d_step { IN(kd,i) && UP(i) && M8POD && lh==i && !IN(podx,i) -> unlease(i); printf("STEP D%d finds its pod gone: stops\n",i) }
 #if E_LEASEDEL
-	:: d_step { IN(kd,i) && UP(i) && lh==i && lp==0 -> lp=1; printf("STEP D%d makes the Lease anew\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && lh==i && lp==0 -> lp=1; printf("STEP D%d recreates the Lease\n",i) }
 #endif
 	:: d_step { IN(ks,i) && UP(i) && pc[i]==START && !(M12 && (lp==1 || REFUSES)) ->
 		pc[i]=RUN; printf("STEP S%d reads the CM: kind %d sealed %d; will campaign\n",i,cx,seal) }

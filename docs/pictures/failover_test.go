@@ -104,10 +104,14 @@ func failover() *picture {
 		p.text(940, y+17, 12, "end", length(s.took()))
 	}
 	bottom := float64(top + 7*row)
-	p.rule(left, bottom, right, bottom, "")
 	p.rule(free, top-8, free, bottom+4, "4 4")
 	p.rule(left, bottom-4, left, bottom+4, "")
 	p.rule(right, bottom-4, right, bottom+4, "")
+	p.rule(left, bottom, free-40, bottom, "")
+	p.rule(free-30, bottom, right, bottom, "")
+	for _, x := range []float64{free - 42, free - 32} { // the axis has two scales
+		p.rule(x, bottom+7, x+6, bottom-7, "")
+	}
 	p.note(left, bottom+20, 12, "middle", "the last renewal that was seen")
 	p.note(free, bottom+20, 12, "middle", "the lease has run out")
 	p.note(right, bottom+20, 12, "middle", "the work runs")

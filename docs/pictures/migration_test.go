@@ -5,18 +5,20 @@ package pictures_test
 
 // migration is who leads in each phase, and what the ConfigMap looks like.
 func migration() *picture {
-	p := &picture{name: "migration", title: "The phases of a migration off leader-for-life: who leads, and what is on the ConfigMap", width: 1040, height: 430}
-	const left, width, gap, off = 130, 200, 25, 40
+	p := &picture{name: "migration", title: "The phases of a migration off leader-for-life: who leads, and what is on the ConfigMap", width: 1170, height: 454}
+	const left, width, gap, off = 260, 200, 25, 40
 	at := func(column int) float64 { return left + float64(column)*(width+gap) }
 
-	p.heading(20, 30, 16, "start", "The phases of a migration off leader-for-life")
+	p.heading(20, 24, 16, "start", "The phases of a migration off leader-for-life")
 	for i, phase := range []string{"legacy", "dual", "sealed", "clean"} {
 		p.bar("calm", at(i), 78, width, 36)
 		p.heading(at(i)+width/2, 101, 15, "middle", phase)
 	}
-	p.heading(20, 101, 13, "start", "phase")
-	p.text(20, 64, 13, "start", "forward")
-	p.text(20, 140, 13, "start", "back")
+	p.box("plain", 20, 70, 180, 52, "today", "only the old version")
+	p.rule(110, 70, 110, 36, "")
+	p.rule(110, 36, at(1)+width/2, 36, "")
+	p.arrow(at(1)+width/2, 36, at(1)+width/2, 78)
+	p.note(at(1)+width/2+8, 40, 12, "start", "roll out the new version in mode auto")
 
 	// An arrow runs from the middle of one phase to that of another, above or below.
 	step := func(from, to int, y, edge float64, name string) {
@@ -29,15 +31,15 @@ func migration() *picture {
 		p.arrow(x2, y, x2, edge)
 		p.note((x1+x2)/2, y-5, 12, "middle", name)
 	}
-	step(0, 1, 62, 78, "advance")
-	step(1, 2, 62, 78, "advance")
-	step(2, 3, 62, 78, "clean")
-	step(1, 0, 138, 114, "rollback")
-	step(2, 1, 138, 114, "rollback")
+	step(0, 1, 62, 78, "migrate advance")
+	step(1, 2, 62, 78, "migrate advance")
+	step(2, 3, 62, 78, "migrate clean")
+	step(1, 0, 138, 114, "migrate rollback")
+	step(2, 1, 138, 114, "migrate rollback")
 	p.rule(at(3)+width/2, 114, at(3)+width/2, 168, "")
 	p.rule(at(3)+width/2, 168, at(1)+width/2, 168, "")
 	p.arrow(at(1)+width/2, 168, at(1)+width/2, 114)
-	p.note(at(2)+width/2, 163, 12, "middle", "rollback: safe only while no old pod comes back")
+	p.note(at(2)+width/2, 163, 12, "middle", "migrate rollback: safe only while no old pod comes back")
 
 	row := func(y float64, name [2]string, cells [4][3]string) {
 		p.heading(20, y+29, 13, "start", name[0])

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -20,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write the pictures")
 
 func pictures() []*picture {
-	return []*picture{zoneLoss(), timing(), migration(), architecture(), failover()}
+	return []*picture{zones(), zoneLoss(), outage(), ways(), terminal(), timing(), migration(), architecture(), failover(), requests()}
 }
 
 func TestThePicturesAreThoseOfTheirSource(t *testing.T) {
@@ -34,6 +35,31 @@ func TestThePicturesAreThoseOfTheirSource(t *testing.T) {
 		got, err := os.ReadFile(file)
 		if err != nil || string(got) != p.String() {
 			t.Errorf("%s is another picture (%v): run go test ./docs/pictures -update", file, err)
+		}
+	}
+}
+
+// TestEveryPictureIsShown: each file is drawn here or made by make screenshots, and a document shows it.
+func TestEveryPictureIsShown(t *testing.T) {
+	var documents strings.Builder
+	for _, pattern := range []string{"../../*.md", "../*.md", "../cli/*.md"} {
+		files, _ := filepath.Glob(pattern) // the pattern is well-formed
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			documents.Write(text)
+		}
+	}
+	files, _ := filepath.Glob("*.[sp][vn]g") // the pattern is well-formed
+	for _, file := range files {
+		drawn := strings.HasSuffix(file, ".png")
+		for _, p := range pictures() {
+			drawn = drawn || file == p.name+".svg"
+		}
+		if !drawn || !strings.Contains(documents.String(), "pictures/"+file) {
+			t.Errorf("%s: it is drawn: %v; otherwise no document shows it", file, drawn)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package pictures_test
 import (
 	"encoding/xml"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -27,7 +28,8 @@ var fills = map[string]color{
 	"wait":  {"#fff3b0", "#5c4813"},
 	"bad":   {"#ffcecb", "#792e2e"},
 	"calm":  {"#ddf4ff", "#16385f"},
-	"plain": {"#eff2f5", "#21262d"},
+	"plain": {"#f6f8fa", "#161b22"},
+	"dark":  {"#d1d9e0", "#3d444d"},
 }
 
 // style is the sheet of every picture. Renderers without style sheets use the
@@ -46,6 +48,7 @@ func style() string {
 	for _, name := range classes() {
 		rule("."+name, "fill", fills[name])
 	}
+	rule(".lost", "stroke", color{"#cf222e", "#ff7b72"})
 	return light.String() + "  @media (prefers-color-scheme: dark) {\n" + dark.String() + "  }\n"
 }
 
@@ -150,6 +153,19 @@ func (p *picture) arrow(x1, y1, x2, y2 float64) {
 	dx, dy := sign(x2-x1), sign(y2-y1)
 	fmt.Fprintf(&p.body, `<path class="head" fill="%s" d="M%g %gL%g %gL%g %gZ"/>`+"\n", line.light,
 		x2, y2, x2-8*dx-4*dy, y2-8*dy-4*dx, x2-8*dx+4*dy, y2-8*dy+4*dx)
+}
+
+// connect draws a connection with a head at its end; a dead one is dashed, and has no head.
+func (p *picture) connect(x1, y1, x2, y2 float64, dead bool) {
+	if dead {
+		fmt.Fprintf(&p.body, `<path class="lost" fill="none" stroke="#cf222e" stroke-width="2" stroke-dasharray="5 4" d="M%g %gL%g %g"/>`+"\n", x1, y1, x2, y2)
+		return
+	}
+	p.rule(x1, y1, x2, y2, "")
+	long := math.Hypot(x2-x1, y2-y1)
+	dx, dy := (x2-x1)/long, (y2-y1)/long
+	fmt.Fprintf(&p.body, `<path class="head" fill="%s" d="M%g %gL%.1f %.1fL%.1f %.1fZ"/>`+"\n", line.light,
+		x2, y2, x2-8*dx-4*dy, y2-8*dy+4*dx, x2-8*dx+4*dy, y2-8*dy-4*dx)
 }
 
 func sign(x float64) float64 {

@@ -14,10 +14,8 @@ func timing() *picture {
 	t := election.Timing{}.WithDefaults()
 	deadline, grace, lease := t.RenewDeadline.Seconds(), t.StopGrace.Seconds(), t.LeaseDuration.Seconds()
 	stopped, drift := deadline+grace, lease*t.MaxClockDrift
-	const delay = 0.5 // until the candidate sees the renewal
-
-	p := &picture{name: "timing", title: "Why two cannot lead: the leader's work has stopped before the lease runs out", width: 960, height: 360}
-	const left, perSecond = 120, 47
+	p := &picture{name: "timing", title: "Why two cannot lead: the leader's work has stopped before the lease runs out", width: 960, height: 392}
+	const left, perSecond = 210, 41
 	at := func(second float64) float64 { return left + second*perSecond }
 	bar := func(class string, from, to, y float64, name, detail string) {
 		p.bar(class, at(from), y, at(to)-at(from), 48)
@@ -28,11 +26,16 @@ func timing() *picture {
 	p.heading(20, 30, 16, "start", "One renewal, as the leader and as a candidate count it")
 	p.heading(20, 92, 14, "start", "leader")
 	bar("good", 0, deadline, 64, "RenewDeadline", fmt.Sprintf("trusts its term for %g s", deadline))
-	bar("wait", deadline, stopped, 64, "StopGrace", fmt.Sprintf("the work stops within %g s", grace))
-	p.heading(20, 192, 14, "start", "candidate")
-	bar("calm", delay, delay+lease, 164, "LeaseDuration", fmt.Sprintf("leaves the lock alone for %g s from when it first saw the renewal", lease))
-	p.bar("good", at(delay+lease), 164, 940-at(delay+lease), 48)
-	p.text((at(delay+lease)+940)/2, 192, 12, "middle", "may lead")
+	bar("wait", deadline, stopped, 64, "StopGrace", fmt.Sprintf("the work stops in %g s", grace))
+	p.bar("bad", at(stopped), 64, at(lease)-at(stopped), 48) // drift
+	p.heading(20, 224, 14, "start", "candidate")
+	bar("calm", 0, lease, 196, "LeaseDuration", fmt.Sprintf("leaves the lock alone for %g s from when it first saw the renewal", lease))
+	p.bar("good", at(lease), 196, 940-at(lease), 48)
+	p.text((at(lease)+940)/2, 224, 12, "middle", "may lead")
+	for i := 1.; i <= 1; i++ { // earlier renewals
+		p.rule(at(-i*t.RenewInterval.Seconds()), 76, at(-i*t.RenewInterval.Seconds()), 100, "")
+	}
+	p.note(at(-t.RenewInterval.Seconds()), 132, 12, "middle", fmt.Sprintf("renewals, every %g s", t.RenewInterval.Seconds()))
 
 	moment := func(second, top, bottom float64, anchor, words string) {
 		p.rule(at(second), top, at(second), bottom, "4 4")
@@ -40,16 +43,18 @@ func timing() *picture {
 	}
 	moment(0, 64, 148, "start", "sends the renewal")
 	moment(deadline, 64, 148, "end", "no answer: the work's context ends")
-	moment(stopped, 64, 148, "end", "the work has stopped")
-	moment(delay, 164, 244, "start", "sees the renewal, no earlier than it was sent")
-	p.rule(at(lease), 64, at(lease), 268, "4 4")
-	p.note(at(lease)-5, 264, 12, "end", fmt.Sprintf("the rest of the lease covers clock drift: %g s x %g %% = %g s", lease, 100*t.MaxClockDrift, drift))
+	moment(stopped, 64, 168, "end", "the work has stopped")
+	p.rule(at(0), 196, at(0), 262, "4 4")
+	p.arrow(at(0), 262, at(0)+40, 262)
+	p.note(at(0)+46, 266, 12, "start", "sees the renewal at once, which is the worst case: usually later")
+	p.rule(at(lease), 64, at(lease), 290, "4 4")
+	p.note(at(lease)-5, 286, 12, "end", fmt.Sprintf("red: clock drift, %g %% of %g s = %g s", 100*t.MaxClockDrift, lease, drift))
 
-	p.rule(at(0), 290, at(16.5), 290, "")
-	for s := 0.; s <= 16; s += 2 {
-		p.rule(at(s), 286, at(s), 294, "")
-		p.note(at(s), 312, 12, "middle", fmt.Sprintf("%g s", s))
+	p.rule(at(-4), 314, at(17), 314, "")
+	for s := -4.; s <= 16; s += 2 {
+		p.rule(at(s), 310, at(s), 318, "")
+		p.note(at(s), 336, 12, "middle", fmt.Sprintf("%g s", s))
 	}
-	p.text(20, 344, 13, "start", "The law: RenewDeadline + StopGrace + LeaseDuration x MaxClockDrift <= LeaseDuration")
+	p.text(20, 374, 13, "start", "The law: RenewDeadline + StopGrace + LeaseDuration x MaxClockDrift <= LeaseDuration")
 	return p
 }
