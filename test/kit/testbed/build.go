@@ -4,7 +4,9 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -22,33 +24,33 @@ import (
 const buildNews = 5 * time.Second
 
 // Build makes the control plane's program of a version of Kubernetes (see
-// Config.Kubernetes), build/bin/controlplane or build/bin/controlplane-VERSION
-// in the repository, unless it is there and newer than its sources, and returns
-// its path. The first build of a version takes minutes; progress, unless nil,
-// gets a line every few seconds. Concurrent calls, of several processes too,
-// build it once.
+// Config.Kubernetes), unless the user's cache has it, and returns its path. The
+// first build of a version takes minutes; progress, unless nil, gets a line every
+// few seconds. Concurrent calls, of several processes too, build it once.
 func Build(ctx context.Context, version string, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	source := filepath.Join(root, "test", "programs", "controlplane")
-	name, modules := "controlplane", "go.mod"
-	if version != "" {
-		name, modules = name+"-"+version, version+".mod"
-	}
 	if err := knownVersion(source, version); err != nil {
 		return "", err
 	}
-	bin, unlock, err := lockedBinDir(ctx, root, ".controlplane.lock")
+	modules := cmp.Or(version, "go") + ".mod"
+	target, err := cached(source, modules)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return "", fmt.Errorf("make the directory for programs: %w", err)
+	}
+	unlock, err := lockFile(ctx, target+".lock")
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	target := filepath.Join(bin, program(name))
-	fresh, err := newer(target, source, modules)
-	if err != nil || fresh {
-		return target, err
+	if _, err := os.Stat(target); err == nil {
+		return target, nil
 	}
 	exact, err := kubernetesVersion(ctx, source, modules)
 	if err != nil {
@@ -57,6 +59,25 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 	b := builder{dir: source, pkg: ".", env: []string{"GOWORK=off"}, target: target, progress: progress,
 		flags: []string{"-modfile=" + modules, "-ldflags", "-s -w " + stamp(exact)}}
 	return target, b.build(ctx)
+}
+
+// cached returns where the user's cache keeps the program that a file of modules in source gives.
+// All clones share it. Its name changes with whatever it is compiled from.
+func cached(source, modules string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for the control plane's program: %w", err)
+	}
+	key := sha256.New()
+	_, _ = io.WriteString(key, runtime.Version()) // a hash never fails
+	for _, file := range []string{"main.go", modules, strings.TrimSuffix(modules, ".mod") + ".sum"} {
+		text, err := os.ReadFile(filepath.Join(source, file))
+		if err != nil {
+			return "", fmt.Errorf("read what the control plane's program is made of: %w", err)
+		}
+		_, _ = key.Write(text)
+	}
+	return filepath.Join(cache, "zonelect", fmt.Sprintf("controlplane-%.8x", key.Sum(nil)), program("controlplane")), nil
 }
 
 // knownVersion returns an error that lists the available versions of
@@ -143,33 +164,6 @@ func program(name string) string {
 		return name + ".exe"
 	}
 	return name
-}
-
-// newer reports whether target exists and is newer than every Go file in
-// source, the file modules there, and its checksums.
-func newer(target, source, modules string) (bool, error) {
-	built, err := os.Stat(target)
-	if os.IsNotExist(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look at the built program: %w", err)
-	}
-	files, err := filepath.Glob(filepath.Join(source, "*.go"))
-	if err != nil {
-		return false, fmt.Errorf("list the program's sources: %w", err)
-	}
-	sums := strings.TrimSuffix(modules, ".mod") + ".sum"
-	for _, file := range append(files, filepath.Join(source, modules), filepath.Join(source, sums)) {
-		info, err := os.Stat(file)
-		if err != nil {
-			return false, fmt.Errorf("look at a source: %w", err)
-		}
-		if info.ModTime().After(built.ModTime()) {
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // kubernetesVersion reads which Kubernetes a file of modules in dir requires.

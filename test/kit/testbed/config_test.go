@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestConfigDefaults(t *testing.T) {
@@ -36,31 +35,32 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-func TestNewer(t *testing.T) {
+func TestTheCacheHasAnotherProgramForOtherSources(t *testing.T) {
 	dir := t.TempDir()
-	source, target := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	// All have the same age: a file that is written later may carry a later
-	// time, or not.
-	built := time.Now()
-	for _, file := range []string{source, target, filepath.Join(dir, "v1.mod"), filepath.Join(dir, "v1.sum")} {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(file, built, built); err != nil {
+	files := []string{"main.go", "v1.mod", "v1.sum"}
+	write := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for age, want := range map[time.Duration]bool{-time.Hour: true, time.Hour: false} {
-		at := built.Add(age)
-		if err := os.Chtimes(source, at, at); err != nil {
+	for _, file := range files {
+		write(file, "")
+	}
+	names := map[string]string{}
+	for _, file := range append(files, "README.md") {
+		before, err := cached(dir, "v1.mod")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := newer(target, dir, "v1.mod"); got != want || err != nil {
-			t.Errorf("with sources %s old the program is newer: %v (%v), want %v", -age, got, err, want)
+		write(file, "changed")
+		after, err := cached(dir, "v1.mod")
+		if wants := file != "README.md"; err != nil || (before != after) != wants || names[after] != "" && wants {
+			t.Errorf("%s changed: %s after %s (%v)", file, after, before, err)
 		}
+		names[after] = file
 	}
-	if got, err := newer(filepath.Join(dir, "missing"), dir, "v1.mod"); got || err != nil {
-		t.Errorf("a missing program is newer: %v (%v)", got, err)
+	if path, err := cached(t.TempDir(), "v1.mod"); err == nil {
+		t.Errorf("nothing gave %s", path)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,13 +44,12 @@ func Built(ctx context.Context, version string, progress io.Writer) (Programs, e
 
 // inOne returns the roles of the repository's own program.
 func inOne(path string) Programs {
-	return Programs{From: "build/bin", etcd: []string{path, "etcd"}, apiserver: []string{path, "apiserver"}, controllers: []string{path, "kcm"}}
+	return Programs{From: "the cache", etcd: []string{path, "etcd"}, apiserver: []string{path, "apiserver"}, controllers: []string{path, "kcm"}}
 }
 
 // Found returns the first programs that are there already: those of KUBEBUILDER_ASSETS; the newest
-// of setup-envtest's store; those of the repository's build directory, unless their sources have
-// changed. If there are none, the error is fs.ErrNotExist. A variable that names a directory without
-// them is an error.
+// of setup-envtest's store; those that Build made. If there are none, the error is fs.ErrNotExist.
+// A variable that names a directory without them is an error.
 func Found() (Programs, error) {
 	if dir := os.Getenv(AssetsVariable); dir != "" {
 		p, err := envtest(dir)
@@ -71,12 +69,12 @@ func Found() (Programs, error) {
 	if err != nil {
 		return Programs{}, err
 	}
-	path := filepath.Join(root, "build", "bin", program("controlplane"))
-	switch fresh, err := newer(path, filepath.Join(root, "test", "programs", "controlplane"), "go.mod"); {
-	case err != nil:
+	path, err := cached(filepath.Join(root, "test", "programs", "controlplane"), "go.mod")
+	if err != nil {
 		return Programs{}, err
-	case !fresh:
-		return Programs{}, fmt.Errorf("find a control plane in %s, setup-envtest's store or build/bin: %w", AssetsVariable, fs.ErrNotExist)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return Programs{}, fmt.Errorf("find a control plane in %s, setup-envtest's store or the cache: %w", AssetsVariable, err)
 	}
 	return inOne(path), nil
 }

@@ -37,7 +37,7 @@ var zones = []string{"za", "zb", "zc"}
 
 func main() {
 	network := pflag.String("network", "auto", "auto, namespaces (needs root) or links")
-	isReal := pflag.Bool("real", false, "compile etcd and Kubernetes unless build/bin has them, and use no other")
+	isReal := pflag.Bool("real", false, "compile etcd and Kubernetes, unless that was done before, and use no others")
 	isEmbedded := pflag.Bool("embedded", false, "use the embedded API server, whatever is there")
 	legacy := pflag.Bool("legacy", false, "beside them the three variants of leader-for-life")
 	within := pflag.Duration("within", 8*time.Minute, "how long to wait for a leader-for-life, from the power loss")
