@@ -12,6 +12,9 @@ LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 # With -trimpath, all clones share what is compiled. A slow machine needs more than go test's ten minutes.
 export GOFLAGS := $(shell go env GOFLAGS) -vet=off -trimpath -timeout=40m
 
+GOTESTSUM_VERSION := v1.13.0
+GOTESTSUM := $(CURDIR)/build/bin/$(GOTESTSUM_VERSION)/gotestsum
+
 VULN_VERSION := v1.9.0
 VULN := $(CURDIR)/build/bin/$(VULN_VERSION)/govulncheck
 
@@ -97,11 +100,22 @@ test-long: ## The other tests on real control planes (45 min); SKIP=REGEXP, LONG
 # SHORT= runs the long simulations, too.
 SHORT := -short
 
+# The tests of the module test that unit leaves out: gate and bench run them.
+NOT_UNIT := /suites/(e2e|bench)$$
+
 .PHONY: unit
-unit: ## The unit tests of all modules, with a short simulation (5 min); SHORT=: with the long ones
-	$(call each,$(PUBLISHED),go test -count=1 $(SHORT) ./...)
-	cd test && go test -count=1 -short $$(go list ./... | grep -vE '/suites/(sim|bench)$$')
-	cd test && go test -count=1 $(SHORT) ./suites/sim/
+unit: $(GOTESTSUM) ## The unit tests of all modules (5 min); SHORT=: with the long simulations
+	@rm -rf build/unit && mkdir -p build/unit
+	@set -e; skip=$$(go run ./test/programs/verdict skip); for m in $(PUBLISHED) test; do \
+		all=./...; [ $$m != test ] || all=$$(cd test && go list ./... | grep -vE '$(NOT_UNIT)'); \
+		echo "$$m: go test -count=1 $(SHORT)"; \
+		(cd $$m && $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(CURDIR)/build/unit/$$(echo $$m | tr / -).json \
+			-- -count=1 $(SHORT) -skip "$$skip" $$all); \
+	done
+	go run ./test/programs/verdict judge build/unit/*.json
+
+$(GOTESTSUM):
+	GOBIN=$(@D) GOWORK=off go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 
 .PHONY: vet
 vet:

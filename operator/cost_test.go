@@ -47,6 +47,9 @@ func settled(n int) (goroutines int, heap uint64) {
 // it, and one that follows. The memory includes what the API server in memory keeps. The limits
 // leave room for renewals that are under way.
 func TestALockCostsTwoGoroutinesAndFewKilobytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it sleeps for 30 s of real time")
+	}
 	_, o := inPod(t)
 	o.Logger = logr.FromSlogHandler(slog.DiscardHandler)
 	start := func(id string, n int, leads *atomic.Int64) (end func()) {
