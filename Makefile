@@ -30,7 +30,7 @@ ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
 MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus examples test
-OUTSIDE_MODULES := test/programs/controlplane test/programs/collector test/programs/helm test/programs/kubebuilder test/programs/kubectl test/programs/past
+OUTSIDE_MODULES := test/programs/controlplane test/programs/collector test/programs/kubebuilder test/programs/kubectl test/programs/past
 
 # The modules that a release tags.
 PUBLISHED := $(filter-out test,$(MODULES))
@@ -196,7 +196,7 @@ $(VULN):
 	GOBIN=$(@D) GOWORK=off GOTOOLCHAIN=$(RELEASE_GO) go install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION)
 
 .PHONY: packaging
-packaging: ## Chart and release, as a newcomer gets them (10 min); DIST=1 or fresh: dist's files, too
+packaging: ## Manifests and release, as a newcomer gets them (10 min); DIST=1 or fresh: dist's files, too
 	cd test && ZONELECT_DIST=$(DIST) go test -v -count=1 -timeout $(if $(DIST),3h,60m) $(if $(RUN),-run '$(RUN)') ./suites/packaging/
 
 # Both are of the page that TestTheTimelineOfAnEvening makes. Chromium's 0 is dark, and 1 is light.

@@ -73,7 +73,7 @@ func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T)
 	}
 }
 
-// TestTheReadmesProgramHasTheFlagsAndTheVariables, which config/ and the chart set.
+// TestTheReadmesProgramHasTheFlagsAndTheVariables, which config/ sets.
 func TestTheReadmesProgramHasTheFlagsAndTheVariables(t *testing.T) {
 	binary, kubeconfig := program(t), write(t, t.TempDir(), "config", nowhere)
 	for _, row := range []struct{ flag, variable, want string }{

@@ -106,41 +106,19 @@ func fieldOf(t *testing.T, name string) string {
 	return ""
 }
 
-// inChart returns the value of the chart that stands for a flag.
-func inChart(t *testing.T, name string) string {
-	t.Helper()
-	key := "enabled"
-	if rest, more := strings.CutPrefix(name, "leader-elect-"); more {
-		words := strings.Split(rest, "-")
-		for i, w := range words[1:] {
-			words[i+1] = strings.ToUpper(w[:1]) + w[1:]
-		}
-		key = strings.Join(words, "")
-	}
-	values := string(read(t, "../charts/zonelect/values.yaml"))
-	if !regexp.MustCompile(`(?s)\nelection:\n.*\n  ` + key + `: `).MatchString(values) {
-		t.Errorf("the chart has no value election.%s", key)
-	}
-	return code("election." + key)
-}
-
 func flagRows(t *testing.T) (rows [][]string) {
 	t.Helper()
-	row := func(f *pflag.Flag, field, chart string) {
+	row := func(f *pflag.Flag, field string) {
 		variable := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		where := field
-		if chart != "" {
-			where += "<br>" + chart
-		}
-		rows = append(rows, []string{"`--" + f.Name + "`<br>" + code(variable), where, code(strings.Trim(f.DefValue, "[]")), f.Usage})
+		rows = append(rows, []string{"`--" + f.Name + "`<br>" + code(variable), field, code(strings.Trim(f.DefValue, "[]")), f.Usage})
 	}
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	new(operator.Options).AddFlags(fs)
-	fs.VisitAll(func(f *pflag.Flag) { row(f, fieldOf(t, f.Name), inChart(t, f.Name)) })
+	fs.VisitAll(func(f *pflag.Flag) { row(f, fieldOf(t, f.Name)) })
 	fs, on := pflag.NewFlagSet("", pflag.ContinueOnError), false
 	heartbeat.AddFlag(fs, &on)
-	fs.VisitAll(func(f *pflag.Flag) { row(f, "of package `heartbeat`", "") })
+	fs.VisitAll(func(f *pflag.Flag) { row(f, "of package `heartbeat`") })
 	return rows
 }
 
@@ -240,7 +218,6 @@ func sidecarRows(t *testing.T) (rows [][]string) {
 		}
 		return ""
 	}
-	inCharts := map[string]string{"address": "sidecar.address", "metrics-bind-address": "sidecar.metricsPort", "stop-grace": "sidecar.stopGrace"}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ValueSpec:
@@ -258,7 +235,7 @@ func sidecarRows(t *testing.T) (rows [][]string) {
 					return true
 				}
 				name := text(n.Args[len(n.Args)-3])
-				rows = append(rows, []string{"`--" + name + "`", code(inCharts[name]), text(n.Args[len(n.Args)-1])})
+				rows = append(rows, []string{"`--" + name + "`", text(n.Args[len(n.Args)-1])})
 			}
 		}
 		return true
@@ -311,10 +288,10 @@ func TestTheReferenceIsWhatTheCodeHas(t *testing.T) {
 		variables = append(variables, append([]string{code(row[0]) + "<br>" + code("Self."+row[1])}, row[2:]...))
 	}
 	generated(t, "reference.md", strings.TrimSpace(fmt.Sprintf(referenceText,
-		table("flag, variable | field of `Options`, value of the chart | default | meaning", flags),
+		table("flag, variable | field of `Options` | default | meaning", flags),
 		table("field of `Options` | default | meaning", fields),
 		table("variable, field of `Options` | field of the downward API | meaning", variables),
-		table("flag | value of the chart | meaning", sidecarRows(t))))+"\n")
+		table("flag | meaning", sidecarRows(t))))+"\n")
 }
 
 // referenceText is the document around the tables.
@@ -322,16 +299,12 @@ const referenceText = `# Reference
 
 <!-- Generated from the code: go test ./docs -run Reference -update -->
 
-## Flags, variables, fields and chart values
+## Flags, variables and fields
 
 ` + "`Options.AddFlags`" + ` and ` + "`AddGoFlags`" + ` add the flags and read the variables. A program without flags calls ` + "`Options.FromEnvironment`" + `;
 ` + "`operator.Become`" + ` and ` + "`zonelect-sidecar`" + ` read the variables themselves. A flag wins over its variable, and a
 variable over the field. A variable whose name is nearly one of these is an error. Other variables with the prefix
-` + "`LEADER_ELECT_`" + ` are logged.
-
-The Helm chart passes its values as variables, or with ` + "`election.passAs: arguments`" + ` as flags. An empty value leaves
-the option to the program. [values.yaml](../charts/zonelect/values.yaml) has the chart's other values.
-[Timing](timing.md) says how the durations depend on each other.
+` + "`LEADER_ELECT_`" + ` are logged. [Timing](timing.md) says how the durations depend on each other.
 
 %s
 ## Fields without a flag

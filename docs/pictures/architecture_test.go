@@ -29,7 +29,7 @@ func architecture() *picture {
 		[2]string{"locks", "Lock, Record, Version, Event; a guardian if a lock needs one"})
 	layer(430, "locks", "meet the contract", "calm",
 		[2]string{"lease", "a Lease"}, [2]string{"multilock", "Lease + legacy lock"}, [2]string{"annotation", "client-go's record"}, [2]string{"ownerref", "leader-for-life"}, [2]string{"memory", "for tests"})
-	p.note(20, 520, 12, "start", "ctrlruntime, leaderelection and prometheus are below operator/. config and charts have the rights and manifests.")
+	p.note(20, 520, 12, "start", "ctrlruntime, leaderelection and prometheus are below operator/. config has the rights and manifests.")
 	p.note(20, 540, 12, "start", "Below all of them, in internal: the record's form, presences, proof of death, connections, requests.")
 	return p
 }

@@ -3,7 +3,7 @@
 
 // Command dist makes the files of a release of kubectl-zonelect: an archive for each platform
 // with the program, its license and its man pages, a list of what is in each program
-// (CycloneDX), a manifest for krew, the Helm chart, and the checksums of all of them.
+// (CycloneDX), a manifest for krew, and the checksums of all of them.
 //
 // The same commit gives the same files, whoever builds it and wherever: times are that of the
 // commit or SOURCE_DATE_EPOCH, and no paths, names of users or numbers of builds are in them.
@@ -112,9 +112,6 @@ func (r *release) make(ctx context.Context) error {
 		}
 	}
 	if err := r.manifest(); err != nil {
-		return err
-	}
-	if err := r.chart(ctx); err != nil {
 		return err
 	}
 	return sum(r.dir)

@@ -149,25 +149,6 @@ func TestKrewInstallsTheReleaseOnEachPlatform(t *testing.T) {
 	}
 }
 
-// TestThePackedChartIsTheChart: Helm renders the same from it.
-func TestThePackedChartIsTheChart(t *testing.T) {
-	dir := made(t)
-	helm, err := testbed.BuildModule(t.Context(), "test/programs/helm", os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed, err := filepath.Glob(filepath.Join(dir, "zonelect-*.tgz"))
-	if err != nil || len(packed) != 1 {
-		t.Fatalf("the release has the charts %q: %v", packed, err)
-	}
-	render := func(chart string) string {
-		return place{t, dir, []string{"HOME=" + t.TempDir()}}.must(helm, "template", "my-operator", chart, "--namespace", "my-operator", "--set", "image.repository=example.com/my-operator,image.tag=v1")
-	}
-	if got, want := render(packed[0]), render(filepath.Join(home, "a", "charts", "zonelect")); got != want || !strings.Contains(got, "kind: Deployment") {
-		t.Errorf("it renders\n%s\nand the chart\n%s", got, want)
-	}
-}
-
 // TestAProgramsContentsAreListed with the version of each module, and without what differs
 // between two builds.
 func TestAProgramsContentsAreListed(t *testing.T) {

@@ -3,8 +3,8 @@
 
 // Package packaging tests what users get.
 //
-//   - It lints and renders the Helm chart with Helm itself, and holds what is rendered against config
-//     and package operator. Package e2e installs the chart.
+//   - It renders config, under other names too, and adds it to a project of kubebuilder. Package e2e
+//     applies it, and holds its rights against what the program asks for.
 //   - It releases the newest commit in a clone, and uses the release as a newcomer does: with nothing
 //     but Go, an empty module cache and what the README says. A directory stands in for the module
 //     proxy: Go itself fills it from the tags.

@@ -5,6 +5,7 @@ package packaging_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,10 +26,69 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
+const config = "../../../config"
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func text(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// one returns the only object of a kind.
+func one[T any](t *testing.T, all manifests.Objects, kind string) *T {
+	t.Helper()
+	picked := manifests.Pick[T](t, all, kind)
+	if len(picked) != 1 {
+		t.Fatalf("there are %d objects of kind %s, want one", len(picked), kind)
+	}
+	return picked[0]
+}
+
+// bindingsAreOf checks that each Role is bound to the service account, and to nobody else.
+func bindingsAreOf(t *testing.T, all manifests.Objects, account, namespace string) {
+	t.Helper()
+	subject := func(name string, subjects []rbacv1.Subject) {
+		if len(subjects) != 1 || subjects[0] != (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}) {
+			t.Errorf("%s binds %+v", name, subjects)
+		}
+	}
+	bound := map[string]bool{}
+	for _, b := range manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
+		subject(b.Name, b.Subjects)
+		bound[b.Namespace+"/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
+	}
+	for _, b := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
+		subject(b.Name, b.Subjects)
+		bound["/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
+	}
+	roles := 0
+	for _, o := range all {
+		if kind := o.GetKind(); kind == "Role" || kind == "ClusterRole" {
+			roles++
+			if !bound[o.GetNamespace()+"/"+kind+"/"+o.GetName()] {
+				t.Errorf("nobody has %s %s", kind, o.GetName())
+			}
+		}
+	}
+	if roles == 0 || roles != len(bound) {
+		t.Errorf("%d Roles, and %d are bound", roles, len(bound))
+	}
+}
+
 // renamed builds bases of config/operator under another name, in another namespace.
 func renamed(t *testing.T, name, namespace string, bases ...string) manifests.Objects {
 	t.Helper()
-	root := copied(t, map[string]string{"config": config})
+	root := t.TempDir()
+	must(t, os.CopyFS(filepath.Join(root, "config"), os.DirFS(config)))
 	overlay := "namespace: \"" + namespace + "\"\ntransformers: [../config/operator/name]\nresources:\n"
 	for _, base := range bases {
 		overlay += "- ../config/operator/" + base + "\n"
