@@ -25,7 +25,6 @@ RELEASE_GO := go1.27.3
 # The versions of Kubernetes besides that of test/programs/controlplane/go.mod.
 VERSIONS := $(basename $(notdir $(wildcard test/programs/controlplane/v*.mod)))
 
-PLAYWRIGHT_VERSION := 1.65.1
 ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
@@ -198,22 +197,6 @@ $(VULN):
 .PHONY: packaging
 packaging: ## Manifests and release, as a newcomer gets them (10 min); DIST=1 or fresh: dist's files, too
 	cd test && ZONELECT_DIST=$(DIST) go test -v -count=1 -timeout $(if $(DIST),3h,60m) $(if $(RUN),-run '$(RUN)') ./suites/packaging/
-
-# Both are of the page that TestTheTimelineOfAnEvening makes. Chromium's 0 is dark, and 1 is light.
-.PHONY: screenshots
-screenshots: ## Pictures of the timeline page for docs, by Chromium: docs/pictures/timeline-*.png (1 min)
-	mkdir -p build/timeline
-	cd cmd/kubectl-zonelect && ZONELECT_TIMELINE=$(CURDIR)/build/timeline/history.html go test -count=1 -run TestTheTimelineOfAnEvening ./command
-	for scheme in dark:0 light:1; do \
-		$(or $(CHROMIUM),chromium) --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme=$${scheme#*:} \
-			--window-size=960,560 --screenshot=docs/pictures/timeline-$${scheme%:*}.png file://$(CURDIR)/build/timeline/history.html; \
-	done
-
-.PHONY: timeline
-timeline: ## Pages of who led when, in Chromium, with nodejs and npm (2 min): build/timeline
-	mkdir -p build/timeline
-	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/timeline playwright-core@$(PLAYWRIGHT_VERSION); fi
-	cd test && go test -v -count=1 ./suites/timeline/
 
 .PHONY: chaos
 chaos: ## Faults beside client-go (10 min); ARGS='--minutes 480 --ledger build/chaos.jsonl': 8 h

@@ -78,7 +78,6 @@ var house = map[string]string{
 	"internal/record":        "kubernetes logr internal/history locks",
 	"internal/shieldmap":     "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"internal/sleep":         "",
-	"internal/timeline":      "internal/plain", // the plugin and the tests draw with it
 	"internal/transport":     "backoff kubernetes election/timing internal/live internal/sleep",
 }
 

@@ -33,9 +33,6 @@ func TestALockIsNamedAsKubectlNamesIt(t *testing.T) {
 					if line == "handover" || strings.HasPrefix(line, "migrate ") && line != "migrate plan" {
 						args = append(args, "--dry-run")
 					}
-					if line == "timeline" {
-						args = append(args, "--to", "-")
-					}
 					if r := w.run(args...); r.code == exitUsage || strings.Contains(r.errors, "there is no lock") || strings.Contains(r.errors, "invalid resource name") {
 						t.Errorf("%q: exit code %d, %s", args, r.code, r.errors)
 					}

@@ -4,11 +4,9 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/demo"
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/timeline"
 )
 
 const demoLong = `Shows on the cluster of the current context what zonelect promises. Three candidates run as processes
@@ -68,7 +65,6 @@ type DemoReport struct {
 	SlowestRequestMilliseconds float64 `json:"slowestRequestMilliseconds"`
 
 	Seconds  float64        `json:"seconds"` // that it took
-	Timeline string         `json:"timeline,omitempty"`
 	Broken   int            `json:"broken"`
 	Unknown  int            `json:"unknown"`
 	Promises []demo.Promise `json:"promises"`
@@ -82,7 +78,6 @@ func (r *DemoReport) DeepCopyObject() runtime.Object { c := *r; return &c }
 type demoCommand struct {
 	env        *environment
 	printer    printer
-	to         string
 	cluster    cluster
 	connection []string // the flags by which candidates reach the same cluster
 
@@ -110,7 +105,6 @@ func newDemo(env *environment) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Annotations:       roleDemo.marks(),
 	}
-	c.Flags().StringVar(&d.to, "to", "zonelect-demo.html", "The file to write the timeline to, an HTML page. None if empty.")
 	d.printer.addFlags(c)
 	return c
 }
@@ -149,19 +143,13 @@ func (d *demoCommand) sayAt(at time.Time, format string, args ...any) {
 	tell(d.out(), fmt.Sprintf("%6.1fs  ", at.Sub(d.began).Seconds())+format+"\n", args...)
 }
 
-// conclude prints what was promised and what was kept, and writes the page.
+// conclude prints what was promised and what was kept.
 func (d *demoCommand) conclude() error {
 	report := d.report()
-	drawn := d.draw()
-	if drawn == nil {
-		report.Timeline = d.to
-	}
 	if err := d.print(report); err != nil {
 		return err
 	}
 	switch {
-	case drawn != nil:
-		return fmt.Errorf("writing the timeline: %w; choose another file with --to", drawn)
 	case report.Broken > 0:
 		return fmt.Errorf("%s not kept: %s has what to look at", inspect.Many(report.Broken, "promise"), demo.Page)
 	case report.Unknown > 0:
@@ -197,23 +185,9 @@ func (d *demoCommand) print(r DemoReport) error {
 	for _, p := range r.Promises {
 		tell(out, "%s %-14s%s\n  %-14s%s\n", marks[p.Result], p.Name, p.Text, "", p.Link)
 	}
-	if r.Timeline != "" {
-		tell(out, "\nThe timeline is in %s.\n", r.Timeline)
-	}
+	tell(out, "\n")
 	if r.Broken+r.Unknown > 0 {
 		return say(out, "%d of %s kept, in %.0f s.\n", len(r.Promises)-r.Broken-r.Unknown, inspect.Many(len(r.Promises), "promise"), r.Seconds)
 	}
 	return say(out, "All %s were kept, in %.0f s.\n", inspect.Many(len(r.Promises), "promise"), r.Seconds)
-}
-
-// draw writes the page.
-func (d *demoCommand) draw() error {
-	if d.to == "" {
-		return nil
-	}
-	var page bytes.Buffer
-	if err := timeline.Render(&page, d.seen.History("Lock "+d.lock+" in namespace "+d.cluster.namespace)); err != nil {
-		return err
-	}
-	return os.WriteFile(d.to, page.Bytes(), 0o600)
 }

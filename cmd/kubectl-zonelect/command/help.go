@@ -88,9 +88,6 @@ func briefUsage(f *pflag.Flag) string {
 }
 
 // detailsKey marks commands with what their page says beyond their help.
-const timelineDetails = `<picture><source media="(prefers-color-scheme: dark)" srcset="../pictures/timeline-dark.png"><img
-alt="The page of a lock with four terms, one after a failover" src="../pictures/timeline-light.png"></picture>`
-
 const detailsKey = "zonelect.dev/details"
 
 // detailed adds details to a command.

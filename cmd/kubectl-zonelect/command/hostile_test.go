@@ -70,7 +70,6 @@ var hostileLines = map[string][]string{
 	"":                   {"", "TEXT", "--TEXT", "-n TEXT status op"},
 	"status":             {"", "op", "-A", "TEXT", "-n TEXT", "op --observe TEXT", "op --legacy-name TEXT", "--color TEXT"},
 	"history":            {"op", "rec", "TEXT"},
-	"timeline":           {"op --to -", "rec --to -", "TEXT --to -", "op --to none/TEXT"},
 	"doctor":             {"", "op", "rec", "TEXT", "op --legacy-name TEXT"},
 	"audit":              {"--for 16s", "-A --for 1s", "--for TEXT", "TEXT"},
 	"demo":               {"TEXT"},
@@ -401,7 +400,7 @@ func TestOneBadPresenceBreaksNoCommand(t *testing.T) {
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
 			for line, codes := range map[string][]int{
-				"status": {exitOK}, "status op": {exitOK}, "status rec": {exitOK}, "history op": {exitOK}, "timeline op --to -": {exitOK}, "timeline rec --to -": {exitOK},
+				"status": {exitOK}, "status op": {exitOK}, "status rec": {exitOK}, "history op": {exitOK},
 				"migrate plan op": {exitOK}, "migrate plan rec": {exitOK}, "handover op --to op-d_1 --wait=false": {exitRefused}, "evacuate za --dry-run": {exitOK, exitRefused},
 			} {
 				inABubble(t, func(t *testing.T, w *world) {
@@ -475,19 +474,6 @@ func TestCompletionHasOnlyHarmlessWords(t *testing.T) {
 	}
 }
 
-// TestAPageIsWrittenAsItWasMade: the policy of a page names its script by a hash.
-func TestAPageIsWrittenAsItWasMade(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.attacked(hostile["bidi"])
-		file := filepath.Join(t.TempDir(), "page.html")
-		w.run("timeline", "op", "--to", file)
-		page, err := os.ReadFile(file)
-		if printed := w.run("timeline", "op", "--to", "-").out; err != nil || !bytes.Equal(page, []byte(printed)) || faultOf(printed) != "" {
-			t.Errorf("%v; %s", err, faultOf(printed))
-		}
-	})
-}
-
 // TestScriptsOfShellsPassUnchanged through the writer.
 func TestScriptsOfShellsPassUnchanged(t *testing.T) {
 	for shell, want := range map[string]func(*cobra.Command, *bytes.Buffer) error{
@@ -529,7 +515,7 @@ func TestATimeThatIsAheadBreaksNoCommand(t *testing.T) {
 		"a little": func() time.Time { return time.Now().Add(5 * time.Second) }, "beyond reckoning": func() time.Time { return time.Now().AddDate(600, 0, 0) },
 	} {
 		for _, released := range []bool{false, true} {
-			for _, line := range []string{"status op", "history op", "timeline op --to -", "migrate plan op", "doctor op"} {
+			for _, line := range []string{"status op", "history op", "migrate plan op", "doctor op"} {
 				inABubble(t, func(t *testing.T, w *world) {
 					w.putLease(led(func(l *coordinationv1.Lease) {
 						if released {

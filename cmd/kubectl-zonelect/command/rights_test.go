@@ -34,7 +34,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 		"status": func(w *world, a *asking) {
 			w.fill()
 			w.elects("old") // on Endpoints, without a Lease
-			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w", "history op", "history none", "timeline op --to -"} {
+			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w", "history op", "history none"} {
 				a.run(strings.Fields(line)...)
 			}
 		},
@@ -81,7 +81,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 			a.run("migrate", "plan", "none")
 		},
 		"demo": func(w *world, a *asking) {
-			a.run("demo", "--to=")
+			a.run("demo")
 			delete(a.rights, "get  configmaps") // without it, a candidate leads beside a legacy lock; there is none
 		},
 	} {
@@ -114,7 +114,6 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"status -A":                    {"list", "leases", inCluster("status")},
 		"status -w":                    {"watch", "leases", inNamespace("status")},
 		"history op":                   {"get", "leases", inNamespace("status")},
-		"timeline op":                  {"get", "leases", inNamespace("status")},
 		"doctor":                       {"list", "leases", inNamespace("doctor")},
 		"audit":                        {"watch", "leases", inNamespace("audit")},
 		"audit -A":                     {"list", "leases", inCluster("audit")},

@@ -95,7 +95,7 @@ func newRoot(env *environment) *cobra.Command {
 	klog.InitFlags(verbosity)
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
 	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)) // the flag exists
-	root.AddCommand(detailed(newStatus(env), statusDetails), detailed(newHistory(env), historyDetails), detailed(newTimeline(env), timelineDetails),
+	root.AddCommand(detailed(newStatus(env), statusDetails), detailed(newHistory(env), historyDetails),
 		detailed(newDoctor(env), doctorDetails), newAudit(env), newHandover(env), detailed(newEvacuate(env), evacuateDetails), newRestore(env),
 		newMigrate(env), detailed(newTiming(env), timingDetails), newRights(env), newDemo(env), newDemoCandidate(env), newVersion(env))
 	addCompletion(root)

@@ -269,7 +269,6 @@ func TestAWrongCommandLineIsToldWhatIsMissing(t *testing.T) {
 		"handover a b":       "error: handover takes one LOCK, not 2: kubectl zonelect handover LOCK [flags]\n",
 		"handover ,":         "error: handover: the LOCK is empty: kubectl zonelect handover LOCK [flags]\n",
 		"history":            "error: history needs a LOCK: kubectl zonelect history LOCK [flags]\nSee 'kubectl zonelect history --help'.\n",
-		"timeline":           "error: timeline needs a LOCK: kubectl zonelect timeline LOCK [flags]\nSee 'kubectl zonelect timeline --help'.\n",
 		"evacuate":           "error: evacuate needs a ZONE: kubectl zonelect evacuate ZONE [flags]\n",
 		"restore":            "error: restore needs a ZONE: kubectl zonelect restore ZONE [flags]\n",
 		"restore za zb":      "error: restore takes one ZONE, not 2: ",

@@ -37,7 +37,6 @@ func TestWhereACandidateIsThatDoesNotKnowItItsNodeSays(t *testing.T) {
 		"status op -o yaml":             "zoneByNode: true",
 		"doctor op":                     "these candidates do not know their zone: op-za_1\n",
 		"migrate plan op":               "held by op-za_1 in zone za\n",
-		"timeline op --to -":            `"za"`,
 		"handover op --to-zone za":      "lock op is led by op-za_1 (za) already\n",
 		"evacuate za --dry-run":         "op op-za_1 (za) <none> would move\n",
 		"evacuate za --dry-run -o yaml": "result: would move\n",

@@ -10,10 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
-
-	"github.com/zonelect/zonelect/internal/timeline"
 )
 
 // Span is a span as the candidate program writes it.
@@ -65,14 +62,6 @@ func (f Failover) Phase(name string) Span {
 		}
 	}
 	return Span{}
-}
-
-// Drawn are the phases of a takeover, for a page.
-func (f Failover) Drawn() (all []timeline.Phase) {
-	for _, p := range f.Phases {
-		all = append(all, timeline.Phase{Name: timeline.PhaseName(strings.TrimPrefix(p.Name, "election.")), From: p.StartTime, To: p.EndTime})
-	}
-	return all
 }
 
 // LastFailover reads the last takeover from a file of spans.

@@ -23,7 +23,6 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
-	"github.com/zonelect/zonelect/internal/timeline"
 	"github.com/zonelect/zonelect/test/kit/legacyelectors"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -151,9 +150,8 @@ type demo struct {
 	bed      *testbed.Testbed
 	screen   sync.Mutex
 
-	start, cut time.Time
-	results    []result
-	history    timeline.History
+	start, cut, end time.Time
+	results         []result
 }
 
 // team is three candidates of one kind, the first of which leads.
@@ -172,7 +170,7 @@ type team struct {
 // end.
 func (t *team) forLife() bool { return t.kind == trial.Legacy }
 
-// say prints a line of the timeline.
+// say prints a line of what happens.
 func (d *demo) say(at time.Time, format string, args ...any) {
 	d.screen.Lock()
 	defer d.screen.Unlock()
@@ -205,12 +203,11 @@ func (d *demo) play(ctx context.Context) error {
 	if err := sleep.For(ctx, time.Second); err != nil { // so that one sees the last leader lead
 		return err
 	}
-	var err error
-	d.history, err = d.recorded(time.Now())
-	return err
+	d.end = time.Now()
+	return nil
 }
 
-// conclude prints the table and writes the page and, unless the API server is embedded, the report.
+// conclude prints the table and writes the picture and, unless the API server is embedded, the report.
 func (d *demo) conclude() error {
 	if err := d.table(); err != nil {
 		return err
@@ -220,7 +217,7 @@ func (d *demo) conclude() error {
 			return err
 		}
 	}
-	return draw(d.history)
+	return save("picture.svg", d.draw(d.end))
 }
 
 // settled is how long all lead and follow before the power is cut. A leader has renewed by then.

@@ -35,6 +35,8 @@ type result struct {
 	BehindLease float64 `json:"behindLease"`
 	From        string  `json:"from"` // what the figures were read from
 	Phases      []phase `json:"phases,omitempty"`
+
+	trace spans.Failover // without phases if there is none
 }
 
 type phase struct {
@@ -48,7 +50,7 @@ func (r result) fromSpans(winner *trial.Seat, cut time.Time) (result, error) {
 	if err != nil {
 		return r, err
 	}
-	r.From = "trace"
+	r.From, r.trace = "trace", span
 	r.AfterFault = span.EndTime.Sub(cut).Seconds()
 	r.BehindLease = (span.Duration() - lease).Seconds()
 	for _, s := range span.Phases {

@@ -135,16 +135,6 @@ func newWire() *wire {
 	return w
 }
 
-// state says whether it is cut, or else its candidate was stopped.
-func (w *wire) state() string {
-	select {
-	case <-w.down:
-		return "cut off"
-	default:
-		return "stopped"
-	}
-}
-
 // config returns cfg with its requests going through w.
 func (w *wire) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)

@@ -29,14 +29,12 @@ type contest struct {
 	leader *candidate
 	terms  chan led
 	starts int
-	page   *page
 }
 
 // candidate is one candidacy, from its start on.
 type candidate struct {
 	elector
 	identity string
-	lane     string // on the page
 	wire     *wire
 	stop     context.CancelFunc // in good order
 	done     chan struct{}      // closed when it has stopped
@@ -53,8 +51,7 @@ type led struct {
 // one leads.
 func newContest(t *testing.T, ctx context.Context, b *testbed.Testbed, k kind, timing election.Timing, lock string, seats int) *contest {
 	t.Helper()
-	c := &contest{t: t, cfg: b.Cluster.RESTConfig("za"), kind: k, timing: timing.WithDefaults(), lock: lock, terms: make(chan led), page: pageOf(t)}
-	c.page.enter(lock, seats)
+	c := &contest{t: t, cfg: b.Cluster.RESTConfig("za"), kind: k, timing: timing.WithDefaults(), lock: lock, terms: make(chan led)}
 	for i := range seats {
 		seat, err := c.start(i)
 		must(t, err)
@@ -69,12 +66,10 @@ func newContest(t *testing.T, ctx context.Context, b *testbed.Testbed, k kind, t
 // start starts a candidate in a seat.
 func (c *contest) start(seat int) (*candidate, error) {
 	c.starts++
-	n := &candidate{identity: fmt.Sprintf("%s-%d", c.lock, c.starts), lane: laneOf(c.lock, seat), wire: newWire(), done: make(chan struct{})}
+	n := &candidate{identity: fmt.Sprintf("%s-%d", c.lock, c.starts), wire: newWire(), done: make(chan struct{})}
 	leading := func(work context.Context) {
-		at := time.Now()
-		defer func() { c.page.led(n.lane, at, time.Now(), n.identity+" is "+n.wire.state()) }()
 		select {
-		case c.terms <- led{n, at}:
+		case c.terms <- led{n, time.Now()}:
 			<-work.Done()
 		case <-work.Done():
 		}

@@ -90,7 +90,7 @@ func (c *contest) kill(ctx context.Context, o *observer) (time.Duration, error) 
 	if err := sleep.For(ctx, c.timing.RenewInterval+rand.N(c.timing.RenewInterval)); err != nil {
 		return 0, err
 	}
-	dead, at := c.leader, time.Now()
+	dead := c.leader
 	dead.wire.cut()
 	defer dead.stop() // or it would go on campaigning, in vain
 	next, err := c.succeed(ctx)
@@ -101,9 +101,7 @@ func (c *contest) kill(ctx context.Context, o *observer) (time.Duration, error) 
 	if !ok {
 		return 0, fmt.Errorf("%s: the observer never saw %s", c.lock, dead.identity)
 	}
-	expiry := last.Add(c.timing.LeaseDuration)
-	c.page.killed(dead.lane, at, last, expiry, next.by.lane, next.at)
-	return next.at.Sub(expiry), nil
+	return next.at.Sub(last.Add(c.timing.LeaseDuration)), nil
 }
 
 // punctualWrites measures the least that a takeover takes: one write that is

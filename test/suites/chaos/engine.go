@@ -138,9 +138,6 @@ func (e *place) one(ctx context.Context, p plan) (result, error) {
 		return r, nil // it was interrupted
 	}
 	fmt.Printf("%4d  %-6s  %5.1fs  %s  %s%s\n", r.Run, r.Verdict, r.Took.Seconds(), r.Timing, r.Faults, because(r))
-	if err := e.draw(r, s, all); err != nil {
-		fmt.Printf("      it has no page: %v\n", err)
-	}
 	if r.Verdict != passed || e.keep {
 		if err := e.save(s, r, all); err != nil {
 			return r, err
@@ -231,7 +228,7 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	if e.locks > 0 {
 		again += fmt.Sprintf(" --locks %d", e.locks)
 	}
-	fmt.Printf("      kept in build/chaos/%d-%d, drawn in build/chaos/%[1]d-%[2]d.html; again: cd test && go run ./suites/chaos --seed %d %s\n", r.Seed, r.Run, r.Seed, again)
+	fmt.Printf("      kept in build/chaos/%d-%d; again: cd test && go run ./suites/chaos --seed %[1]d %[3]s\n", r.Seed, r.Run, again)
 	return nil
 }
 

@@ -3,8 +3,7 @@
 
 // Package demo judges whether the candidates of a demonstration kept what zonelect promises.
 //
-// It is pure: [Seen] is what was seen of the candidates, [Seen.Judge] compares it with the promises,
-// and [Seen.History] is the same for the page that draws it.
+// It is pure: [Seen] is what was seen of the candidates, and [Seen.Judge] compares it with the promises.
 package demo
 
 import (

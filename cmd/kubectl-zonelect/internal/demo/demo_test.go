@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/timeline"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -151,25 +150,6 @@ func TestTheEventsOfCandidatesCountByTheirTimes(t *testing.T) {
 		if p.Name != "tokens" && p.Result != Kept {
 			t.Errorf("%s is %s: %s", p.Name, p.Result, p.Text)
 		}
-	}
-}
-
-// TestWhatWasSeenCanBeDrawn, whether all went well or not.
-func TestWhatWasSeenCanBeDrawn(t *testing.T) {
-	overlap := good()
-	change(&overlap, "candidate-3_1", Stopped, 39.4)
-	for name, s := range map[string]Seen{"good": good(), "overlap": overlap, "broken off": {Events: good().Events[:1], Stop: good().Stop}, "nothing": {}} {
-		h := s.History("Lock demo")
-		if err := timeline.Render(&bytes.Buffer{}, h); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	h := good().History("Lock demo")
-	if len(h.Lanes) != 3 || len(h.Terms) != 4 || len(h.Faults) != 3 || len(h.Expiries) != 2 || len(h.Failovers) != 3 {
-		t.Errorf("%+v", h)
-	}
-	if phases := h.Failovers[1].Phases; len(phases) != 2 || !phases[1].From.Equal(at(22)) {
-		t.Errorf("the kill has the phases %+v", phases)
 	}
 }
 
