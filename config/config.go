@@ -9,5 +9,5 @@ import "embed"
 
 // Files are those objects, by their paths in this directory: WHOSE/NAME/FILE.
 //
-//go:embed operator/*/role.yaml operator/leader-service/service.yaml people/*/role.yaml cluster/flowcontrol/leases.yaml
+//go:embed operator/*/role.yaml people/*/role.yaml cluster/flowcontrol/leases.yaml
 var Files embed.FS

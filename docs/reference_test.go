@@ -136,7 +136,6 @@ var otherwise = map[string]string{
 	"TracerProvider":     "Receives [traces](tracing.md).",
 	"MeterProvider":      "Receives [metrics](metrics.md).",
 	"Self.Identity":      "Must be unique per process start. By default one is made up.",
-	"Self.IP":            "-",
 }
 
 // fieldRows has the fields of a struct, by the comments of its source, except for those in set.
@@ -254,7 +253,6 @@ var selfVariables = [][]string{
 	{"NODE_NAME", "Node", "`spec.nodeName`", "The node's name."},
 	{"NODE_ZONE", "Zone", "`metadata.labels['topology.kubernetes.io/zone']`, since Kubernetes 1.35", "The zone, for preferred zones and evacuations."},
 	{"CONTAINER_NAME", "Container", "none: write the name", "The container's name, for a proof of death."},
-	{"POD_IP", "IP", "`status.podIP`", "The pod's address, for `LeaderService`."},
 }
 
 func TestTheReferenceIsWhatTheCodeHas(t *testing.T) {
@@ -312,8 +310,8 @@ variable over the field. A variable whose name is nearly one of these is an erro
 %s
 ## Where a process runs
 
-A pod needs none of these variables, except ` + "`POD_IP`" + ` for a [leader's Service](leader-service.md). [What a pod
-knows](install.md#what-a-pod-knows-about-itself) says what wins over what.
+A pod needs none of these variables. [What a pod knows](install.md#what-a-pod-knows-about-itself) says what wins over
+what.
 
 %s
 Outside a cluster, ` + "`KUBECONFIG`" + ` names the kubeconfig. The default is ` + "`~/.kube/config`" + `.

@@ -27,7 +27,6 @@ package operator
 // These functions start goroutines; a test checks the list against the code. client-go's
 // broadcaster of Events starts its own, until the end of Run.
 //
-//	service.go                      Election.pointing       points the Service to this process; until its address is taken out after the term, or a RenewDeadline
 //	election.go                     Options.Become          the election, for a program that blocks until it leads; until done, or the end of its context
 //	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
 //	election.go                     Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that

@@ -22,7 +22,6 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/events"
-	"github.com/zonelect/zonelect/internal/leaderservice"
 	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
@@ -39,10 +38,9 @@ type Election struct {
 	options     Options
 	environment *environment.Environment // nil if there is no API server
 	roster      roster
-	witness     *proof.Witness        // nil if there is no API server, or in a Group
-	service     *leaderservice.Keeper // nil without a Service that points to the leader
-	closers     []func()              // close the connections of this election
-	group       *Group                // nil if this election shares nothing
+	witness     *proof.Witness // nil if there is no API server, or in a Group
+	closers     []func()       // close the connections of this election
+	group       *Group         // nil if this election shares nothing
 	log         logr.Logger
 	exit        func(code int)
 }
@@ -200,12 +198,6 @@ func (e *Election) place(ctx context.Context, c *election.Config, name string) e
 	e.closers = []func(){c.Lock.Capabilities().CloseConnections, pods.Transport.CloseConnections}
 	e.witness = env.Witness(pods, name, "")
 	c.ProcessID, c.ProveDead, c.WatchZone = e.witness.ProcessID, e.witness.Dead, e.zones
-	if e.options.LeaderService == "" {
-		return nil
-	}
-	if err = e.prepareService(); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
 	return nil
 }
 
@@ -303,8 +295,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 			closeAll()
 		}
 	}()
-	var pointing sync.WaitGroup
-	defer pointing.Wait()
 	if e.group != nil {
 		leave, err := e.group.enter(ctx, e)
 		if err != nil {
@@ -335,7 +325,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	if e.witness != nil {
 		tellers.Go(func() { e.witness.FindContainer(telling) })
 	}
-	return e.Elector.Run(ctx, e.pointing(lead, &pointing))
+	return e.Elector.Run(ctx, lead)
 }
 
 // tellNewLeaders calls tell whenever the leader changes.

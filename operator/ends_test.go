@@ -23,12 +23,11 @@ import (
 // arrives, for each n.
 func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"lease":   func(*Options) {},
-		"auto":    func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
-		"twin":    func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
-		"service": func(o *Options) { o.LeaderService = "op" },
-		"events":  func(o *Options) { o.NoEvents = false },
-		"zone":    func(o *Options) { o.Self.Node = "node-1" },
+		"lease":  func(*Options) {},
+		"auto":   func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
+		"twin":   func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
+		"events": func(o *Options) { o.NoEvents = false },
+		"zone":   func(o *Options) { o.Self.Node = "node-1" },
 	} {
 		for _, follows := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s follows=%v", name, follows), func(t *testing.T) {
@@ -45,8 +44,7 @@ func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
 // endAtRequest runs an election that is told to end when its n-th request arrives, and reports
 // whether there was one within a moment.
 func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (arrived bool) {
-	server, o := withService(t)
-	o.LeaderService = ""
+	server, o := inPod(t)
 	if change(&o); o.Self.Node != "" {
 		t.Setenv("NODE_ZONE", "")
 	}

@@ -234,12 +234,11 @@ func TestAVariableThatNothingReadsIsNamed(t *testing.T) {
 func TestWhatIsWrongWithOptionsIsKnownAsThat(t *testing.T) {
 	_, o := inPod(t)
 	for name, change := range map[string]func(*Options){
-		"mode":           func(o *Options) { o.Mode = "atuo" },
-		"zones":          func(o *Options) { o.PreferredZones = []string{"zone a"} },
-		"resource lock":  func(o *Options) { o.ResourceLock = "leasen" },
-		"selector":       func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "," },
-		"grace":          func(o *Options) { o.Mode, o.LegacyGrace = ModeAuto, time.Second },
-		"service's name": func(o *Options) { o.LeaderService = "Op_" },
+		"mode":          func(o *Options) { o.Mode = "atuo" },
+		"zones":         func(o *Options) { o.PreferredZones = []string{"zone a"} },
+		"resource lock": func(o *Options) { o.ResourceLock = "leasen" },
+		"selector":      func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "," },
+		"grace":         func(o *Options) { o.Mode, o.LegacyGrace = ModeAuto, time.Second },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := o

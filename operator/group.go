@@ -58,7 +58,7 @@ type Group struct {
 // NewGroup returns what the elections of a process in one namespace share. name is that of
 // the program, and must not be empty: the process announces itself under it, and all candidates
 // of the locks should use the same. o applies to all elections; o.Name has no meaning. NewGroup
-// refuses Disabled, LeaderService, and any Mode but ModeLease. Like New, it asks the API server
+// refuses Disabled and any Mode but ModeLease. Like New, it asks the API server
 // only who and where this is.
 //
 // The background work begins with the first election that runs, and ends with the last. The Run
@@ -140,9 +140,6 @@ func (o Options) checkGroup() error {
 	}
 	if o.Mode != "" && o.Mode != ModeLease {
 		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", o.Mode, ModeLease))
-	}
-	if o.LeaderService != "" {
-		errs = append(errs, fmt.Errorf("service %q can point to one leader, and the locks of a Group may have several: use an election of its own for it", o.LeaderService))
 	}
 	return errors.Join(errs...)
 }

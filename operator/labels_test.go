@@ -23,15 +23,12 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 		creates []string // beginnings of the names of what is created, and labels of our own on it
 	}{
 		"a Lease": {func(*Options) {}, []string{"leases/op ", "leases/op.op-1.", "zonelect.dev/lock:op"}},
-		"a Lease and a Service": {func(o *Options) { o.LeaderService = "op" },
-			[]string{"leases/op ", "leases/op.op-1.", "endpointslices/op-zonelect ", "kubernetes.io/service-name:op"}},
 		"a ConfigMap, too": {func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
 			[]string{"leases/op ", "leases/op.op-1.", "configmaps/op "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, o := withService(t)
-			o.LeaderService = ""
-			o.Labels = map[string]string{"team": "a", "kubernetes.io/service-name": "mine"}
+			server, o := inPod(t)
+			o.Labels = map[string]string{"team": "a"}
 			tc.set(&o)
 			seen := make(chan string, 100)
 			server.Stored = func(_ *http.Request, where string, _, after apitest.Object) {

@@ -81,12 +81,8 @@ type Options struct {
 	// Version of the program, for people. The candidate's presence object carries it.
 	Version string
 	// Labels are set on the Lease and on whatever else the election creates: the candidate's
-	// presence object, the legacy object in ModeDual, and the EndpointSlice of LeaderService.
-	// Others on them are kept. None may begin with zonelect.dev/. Events have no labels.
+	// presence object, and the legacy object in ModeDual. Others on them are kept. None may begin with zonelect.dev/. Events have no labels.
 	Labels map[string]string
-	// LeaderService is the name of a Service without a selector, in the pod's namespace, that
-	// points to the leader's pod alone: see docs/leader-service.md. Empty means none.
-	LeaderService string
 	// TakeoverDelay replaces the zone.Order of PreferredZones, which then have no meaning; see
 	// [election.Config].
 	TakeoverDelay func(election.Takeover) time.Duration
@@ -156,7 +152,6 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Preferred zones for the leader, most preferred first.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process if the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty: the address in the kubeconfig, or the cluster's own.")
-	fs.StringVar(&o.LeaderService, "leader-elect-service", o.LeaderService, "Name of a Service without a selector, to be pointed to the leader's pod. Empty: none.")
 	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock, "The lock in client-go's words: leases is mode lease; configmapsleases and endpointsleases are mode dual with that legacy kind. Empty: the mode decides.")
 	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual).")
 	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
@@ -236,9 +231,6 @@ func (o Options) validate(name string) error {
 	if name == "" {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
 	}
-	if o.LeaderService != "" && o.Disabled {
-		errs = append(errs, fmt.Errorf("leader election is disabled, so nothing would point service %q to this process: unset one of the two", o.LeaderService))
-	}
 	return errors.Join(append(errs, o.mistaken, o.checkMode(), checkZones(o.PreferredZones))...)
 }
 
@@ -267,8 +259,8 @@ func (o Options) environment() environment.Environment {
 // the token of its service account names the pod, its UID and namespace, and since Kubernetes 1.30
 // its node; the mounts of the process name the container, and the label of the node is the zone.
 // Where these say nothing the environment counts: POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME and
-// CONTAINER_NAME; and NODE_ZONE comes before the label of the node. Only POD_IP must be set, for a
-// LeaderService. docs/install.md has the whole order. Every field that is set overrides all that.
+// CONTAINER_NAME; and NODE_ZONE comes before the label of the node. docs/install.md has the whole
+// order. Every field that is set overrides all that.
 // Outside of a pod the identity is made of the host's name and the kubeconfig's user.
 type SelfOptions struct {
 	Identity  string // must be unique per process start; zero makes one up
@@ -278,7 +270,6 @@ type SelfOptions struct {
 	Node      string
 	Container string
 	Zone      string
-	IP        string // of the pod; only Options.LeaderService needs it
 
 	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
 	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.

@@ -1,81 +1,88 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leader-service serves HTTP on all replicas. A Service sends its clients to the one that
-// leads. All replicas are Ready, so that a rolling update does not wait for a leader.
+// Command leader-service labels the leader's pod, and a Service selects that label: see
+// manifests.yaml. It runs only in a cluster. All replicas should be Ready: if only the leader is, a
+// rolling update waits forever for its first new pod.
+//
+// A dead pod keeps the label. Connections to it hang until its node is NotReady, or until the next
+// leader takes the label away.
+//
+// This is not a lock. Clients learn late that the leader has changed, so for a while they may talk to
+// a former leader. Let it refuse requests once Term.TrustedFor is zero (docs/fencing.md).
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log"
-	"net"
-	"net/http"
+	"os"
 	"os/signal"
 	"syscall"
-	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/operator"
 )
 
+// app selects the pods of this operator, and leads is the label of the one that leads.
+const app, leads = "app=my-operator", "my-operator.example.com/leads"
+
 func main() {
-	address := flag.String("address", ":8080", "address to serve HTTP on")
-	o := operator.Options{LeaderService: "my-operator-leader"}
-	o.AddGoFlags(flag.CommandLine)
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *address, o); err != nil {
+	if err := operator.Run(ctx, "my-operator", work, operator.Options{}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// run serves until the election has ended, so that clients which still come here are answered.
-func run(ctx context.Context, address string, o operator.Options) error {
-	e, err := operator.New(ctx, "leader-service", o)
-	if err != nil {
-		return err
-	}
-	var c net.ListenConfig
-	listener, err := c.Listen(ctx, "tcp", address)
-	if err != nil {
-		return err
-	}
-	// Without these, clients that do nothing keep connections for ever. Each costs a file descriptor, and
-	// without a free one a leader whose connection breaks cannot renew.
-	server := &http.Server{
-		Handler: handler(e), ReadHeaderTimeout: time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 16 << 10,
-	}
-	go func() { _ = server.Serve(listener) }() // it ends by Close
-	defer server.Close()
-	return e.Run(ctx, work)
-}
-
-// handler serves the API and the probes.
-func handler(e *operator.Election) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		// Clients learn late that the leader has changed, so each request looks whether it has.
-		if term := e.Term(); term.TrustedFor() > 0 {
-			_, _ = fmt.Fprintln(w, "served by the leader with token", term.Token) // the client may be gone
-			return
-		}
-		http.Error(w, "this replica does not lead: try again", http.StatusServiceUnavailable)
-	})
-	// Followers are Ready, too. If they were not, a rolling update would wait for ever: its first new
-	// pod follows until an old one goes, and no old one goes before the new one is Ready.
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
-	mux.Handle("/healthz", e.LivenessHandler())
-	return mux
-}
-
-// work is what only the leader does, beside serving.
+// work labels this pod, and then serves until ctx ends.
 func work(ctx context.Context, term election.Term) error {
-	fmt.Println("leading with token", term.Token)
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return err
+	}
+	// The guard refuses the writes of a term that is over. They would label a former leader.
+	config, err = operator.GuardConfig(config, func() election.Term { return term })
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := label(ctx, client.CoreV1().Pods(os.Getenv("POD_NAMESPACE")), os.Getenv("POD_NAME")); err != nil {
+		return err
+	}
+	fmt.Println("the Service selects this pod with token", term.Token)
 	<-ctx.Done()
-	fmt.Println("stopped:", context.Cause(ctx))
 	return nil
+}
+
+// label takes the label from every other pod, and then labels this one.
+func label(ctx context.Context, pods corev1.PodInterface, self string) error {
+	labeled, err := pods.List(ctx, metav1.ListOptions{LabelSelector: app + "," + leads})
+	if err != nil {
+		return err
+	}
+	for _, pod := range labeled.Items {
+		if pod.Name != self {
+			if err := set(ctx, pods, pod.Name, "null"); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return set(ctx, pods, self, `"true"`)
+}
+
+func set(ctx context.Context, pods corev1.PodInterface, pod, value string) error {
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, leads, value)
+	_, err := pods.Patch(ctx, pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }

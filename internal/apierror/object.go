@@ -28,7 +28,6 @@ var (
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
 	Namespaces = Resource{Version: "v1", Name: "namespaces", Kind: "Namespace"}
-	Services   = Resource{Version: "v1", Name: "services", Kind: "Service"}
 	Events     = Resource{Version: "v1", Name: "events", Kind: "Event"}
 
 	DaemonSets   = Resource{Group: "apps", Version: "v1", Name: "daemonsets", Kind: "DaemonSet", Since: "1.9"}

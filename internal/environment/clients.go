@@ -15,7 +15,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,8 +28,8 @@ import (
 // Clients are an election's own clients of the API server, one for each API group, on the same
 // connections.
 type Clients struct {
-	Transport                           *transport.Transport
-	Coordination, Core, Apps, Discovery *rest.RESTClient
+	Transport                *transport.Transport
+	Coordination, Core, Apps *rest.RESTClient
 }
 
 // electing ends the user agent of an election's requests, as in client-go, so that audit logs
@@ -40,10 +39,7 @@ const electing = "/leader-election"
 // Clients returns clients on connections of their own: no rate limit, no retries, and dead
 // connections are left within an AttemptTimeout. It does no I/O except to read the files that the
 // config names.
-func (e *Environment) Clients() (*Clients, error) { return e.ClientsThat(transport.Options{}) }
-
-// ClientsThat is Clients, with those Dials and that DialInterval.
-func (e *Environment) ClientsThat(dial transport.Options) (*Clients, error) {
+func (e *Environment) Clients() (*Clients, error) {
 	if e.Config == nil {
 		return nil, errors.New("the rest.Config is nil")
 	}
@@ -58,17 +54,15 @@ func (e *Environment) ClientsThat(dial transport.Options) (*Clients, error) {
 	if !strings.HasSuffix(cfg.UserAgent, electing) {
 		cfg.UserAgent += electing
 	}
-	dial.AttemptTimeout, dial.Patience, dial.Servers = e.Timing.AttemptTimeout, e.Timing.RenewDeadline, e.Servers
-	tr, err := transport.New(cfg, dial)
+	tr, err := transport.New(cfg, transport.Options{AttemptTimeout: e.Timing.AttemptTimeout, Patience: e.Timing.RenewDeadline, Servers: e.Servers})
 	if err != nil {
 		return nil, err
 	}
 	c := &Clients{Transport: tr}
-	var errs [4]error
+	var errs [3]error
 	c.Coordination, errs[0] = restClient(cfg, tr, "/apis", coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme)
 	c.Core, errs[1] = restClient(cfg, tr, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
 	c.Apps, errs[2] = restClient(cfg, tr, "/apis", appsv1.SchemeGroupVersion, appsv1.AddToScheme)
-	c.Discovery, errs[3] = restClient(cfg, tr, "/apis", discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

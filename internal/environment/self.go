@@ -35,7 +35,6 @@ type Self struct {
 	Node      string
 	Container string
 	Zone      string
-	IP        string // of the pod
 	Found     Found
 }
 
@@ -93,7 +92,6 @@ type Known struct {
 	Node      string
 	Container string
 	Zone      string
-	IP        string // of the pod; only operator.Options.LeaderService needs it
 
 	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
 	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.
@@ -108,7 +106,6 @@ const (
 	envNode      = "NODE_NAME"
 	envContainer = "CONTAINER_NAME"
 	envZone      = "NODE_ZONE"
-	envPodIP     = "POD_IP"
 	envInCluster = "KUBERNETES_SERVICE_HOST"
 )
 
@@ -130,11 +127,10 @@ var (
 //
 // POD_NAME, POD_UID, POD_NAMESPACE and NODE_NAME (fieldRef metadata.name, metadata.uid,
 // metadata.namespace and spec.nodeName); CONTAINER_NAME (the container's name, which else is read
-// from the mounts of this process); NODE_ZONE (the zone, or fieldRef
-// metadata.labels['topology.kubernetes.io/zone'], which API servers set since Kubernetes 1.35); and
-// POD_IP (fieldRef status.podIP, which only operator.Options.LeaderService needs). POD_NAMESPACE comes
-// before the token, because locks are there, and all candidates must agree on that. Last come the host
-// name for the pod's name, and the namespace that is mounted with the service account.
+// from the mounts of this process); and NODE_ZONE (the zone, or fieldRef
+// metadata.labels['topology.kubernetes.io/zone'], which API servers set since Kubernetes 1.35).
+// POD_NAMESPACE comes before the token, because locks are there, and all candidates must agree on that.
+// Last come the host name for the pod's name, and the namespace that is mounted with the service account.
 //
 // A process is in a pod if POD_NAME or KUBERNETES_SERVICE_HOST is set, or PodName in o. Outside, the
 // identity is made of the host's name and the kubeconfig's user, and the namespace is the
@@ -146,7 +142,7 @@ var (
 // what was found and whence, what could not be found out, and how to change that. WhoAmI fails if
 // no name can be found, or the kubeconfig cannot be read.
 func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
-	s := Self{Identity: o.Identity, Namespace: o.Namespace, Container: o.Container, IP: cmp.Or(o.IP, os.Getenv(envPodIP))}
+	s := Self{Identity: o.Identity, Namespace: o.Namespace, Container: o.Container}
 	var err error
 	if o.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
 		s, err = s.inPod(ctx, cfg, log, o)

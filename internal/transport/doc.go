@@ -8,7 +8,7 @@
 //
 //   - They speak HTTP/1.1: one request at a time on each. A request that times
 //     out takes its connection with it, and the idle ones that were as silent.
-//   - Dials compete, at most Options.Dials to a server at a time. The first starts at once,
+//   - Dials compete, at most two to a server at a time. The first starts at once,
 //     the second after DialInterval, or later while handshakes are known to be
 //     slow. Behind a Service VIP the second may reach another API server; with
 //     several server addresses the nearest is dialed first. A dial to which no

@@ -186,7 +186,7 @@ func (l *line) way(now time.Time) (to int, ok bool, rested time.Duration) {
 	rested = l.options.Patience
 	for i, tries := range l.tries {
 		switch rests := l.rests[i].Sub(now); {
-		case l.underWay(i) == l.options.Dials:
+		case l.underWay(i) == mostDials:
 		case len(l.dials) > 0 && rests > 0:
 			rested = min(rested, rests)
 		case !ok || tries < l.tries[to] || tries == l.tries[to] && l.refusedAt(i, now).Before(l.refusedAt(to, now)):
@@ -228,7 +228,7 @@ func (l *line) underWay(to int) (n int) {
 // of another, which gets twice as much. It returns when to look again.
 func (l *line) yield(now time.Time) time.Duration {
 	i := len(l.dials) - 1
-	for i >= 0 && l.underWay(l.dials[i].server) < l.options.Dials {
+	for i >= 0 && l.underWay(l.dials[i].server) < mostDials {
 		i--
 	}
 	if i < 0 {

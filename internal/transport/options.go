@@ -17,11 +17,11 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 )
 
-// Defaults of Options.
-const (
-	DialIntervalDefault = 200 * time.Millisecond
-	DialsDefault        = 2
-)
+// DialIntervalDefault is the default of Options.DialInterval.
+const DialIntervalDefault = 200 * time.Millisecond
+
+// mostDials is how many dials to one server are under way at a time.
+const mostDials = 2
 
 // Options tune a Transport. The zero value is good for default timing.
 type Options struct {
@@ -36,8 +36,6 @@ type Options struct {
 	// answered, while dials are fast. Zero means DialIntervalDefault. It is at most
 	// a quarter of AttemptTimeout.
 	DialInterval time.Duration
-	// Dials is how many dials to one server are under way at a time. Zero means DialsDefault.
-	Dials int
 	// Servers are the URLs of the API server, nearest first. All have the
 	// same scheme and path and lead to the same cluster. Empty means the
 	// config's Host.
@@ -50,7 +48,6 @@ func (o Options) WithDefaults() Options {
 	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, timing.DefaultRenewInterval)
 	o.Patience = max(cmp.Or(o.Patience, timing.DefaultRenewDeadline), o.AttemptTimeout)
 	o.DialInterval = min(cmp.Or(o.DialInterval, DialIntervalDefault), o.AttemptTimeout/4)
-	o.Dials = cmp.Or(o.Dials, DialsDefault)
 	return o
 }
 

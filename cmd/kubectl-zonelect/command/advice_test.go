@@ -20,7 +20,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
@@ -162,14 +161,6 @@ func TestDoctorsRarerHints(t *testing.T) {
 		},
 		"new": func(w *world) {
 			w.putLease(newLease("op", "", "za", func(l *coordinationv1.Lease) { l.Annotations, l.Spec.AcquireTime = nil, nil }))
-		},
-		"services": func(w *world) {
-			for name, by := range map[string]string{"op-zonelect": "zonelect.dev", "op-x1": "endpointslice-controller.k8s.io", "op-x2": "endpointslicemirroring-controller.k8s.io"} {
-				w.server.Put("/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices/"+name, &discoveryv1.EndpointSlice{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: "op", discoveryv1.LabelManagedBy: by}},
-					Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.7"}}},
-				})
-			}
 		},
 		"future": func(w *world) {
 			w.putLease(led(renewed(-time.Hour)))

@@ -66,7 +66,7 @@ func launch(args []string, out, errOut io.Writer) (process, error) {
 // would be taken for one.
 func alone(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGPIPE)
-	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_UID", "POD_IP", "NODE_NAME", "NODE_ZONE", "CONTAINER_NAME"} {
+	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_UID", "NODE_NAME", "NODE_ZONE", "CONTAINER_NAME"} {
 		_ = os.Unsetenv(name) // it has no wrong characters
 	}
 	return signal.NotifyContext(ctx, syscall.SIGTERM)

@@ -73,13 +73,6 @@ func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doct
 	on.Slices = read(c, func() ([]discoveryv1.EndpointSlice, error) {
 		return c.endpointSlices(ctx, metav1.NamespaceDefault, "kubernetes")
 	})
-	on.Pointed = read(c, func() ([]discoveryv1.EndpointSlice, error) {
-		list, err := rawapi.List[discoveryv1.EndpointSlice](ctx, c.discovery, apierror.EndpointSlices, c.namespace, "")
-		if err != nil {
-			return nil, err
-		}
-		return list.Items, nil
-	})
 	on.Quotas = read(c, func() ([]corev1.ResourceQuota, error) {
 		list, err := rawapi.List[corev1.ResourceQuota](ctx, c.Core, apierror.ResourceQuotas, c.namespace, "")
 		if err != nil {

@@ -182,7 +182,6 @@ The checks of the cluster and the namespace:
   policies     admission policies that may refuse the write
   quotas       quotas that are used up
   flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
-  services     whether a Service for a leader points to others, too
 
 The checks with --pre:
   name         whether a Lease has the name already

@@ -27,7 +27,6 @@ For the candidates of a lock, bound to the service account of their pods:
   events           Events on the Lease
   zone             the zone of a candidate's node
   proof            proof that a leader's container has ended
-  leader-service   a Service SERVICE_ACCOUNT-leader that points to the leader, and its endpoints
   leader-for-life  to move off a leader-for-life ConfigMap
   annotation       to move off client-go's election record on a ConfigMap
   dead-nodes       to see that a legacy leader's node is dead
@@ -161,7 +160,6 @@ func (r *rightsCommand) objects(name string) ([]granting, error) {
 	if bound && r.account == "" {
 		return nil, usage("%s needs --service-account: that of the candidates' pods ('kubectl get pods -n %s -o custom-columns=POD:.metadata.name,ACCOUNT:.spec.serviceAccountName')", name, r.namespace)
 	}
-	text = strings.ReplaceAll(text, sample+"-leader", r.account+"-leader")
 	if name == "annotation" && r.legacyKind == "endpoints" {
 		text = strings.ReplaceAll(text, "resources: [configmaps]", "resources: [endpoints]")
 	}
@@ -203,9 +201,6 @@ func (r *rightsCommand) fill(o *unstructured.Unstructured, object string) error 
 		end = "-" + r.namespace + end
 	default:
 		o.SetNamespace(r.namespace)
-	}
-	if o.GetKind() == "Service" {
-		return nil
 	}
 	o.SetName(o.GetName() + end)
 	if strings.HasSuffix(o.GetKind(), "Binding") {

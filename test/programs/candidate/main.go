@@ -70,8 +70,6 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
 	f.StringVar(&o.Self.Container, "container", "", "name of the container in that pod")
 	f.StringVar(&o.Self.Node, "node-name", "", "name of the node")
-	f.StringVar(&o.Self.IP, "pod-ip", "", "address of the pod, for --leader-service")
-	f.StringVar(&o.LeaderService, "leader-service", "", "name of a Service without a selector that points to the leader")
 	f.StringVar(&o.Self.Zone, "zone", "", "zone; the node's label by default")
 	f.StringSliceVar(&o.PreferredZones, "preferred-zones", nil, "zones that the leader is wanted in, most wanted first")
 	f.StringVar((*string)(&o.Mode), "mode", string(operator.ModeLease), "auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")

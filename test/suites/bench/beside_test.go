@@ -26,14 +26,13 @@ func inPod(ctx context.Context, cfg *rest.Config, timing election.Timing, namesp
 		return nil
 	}, operator.Options{
 		Config: cfg, Timing: timing, Namespace: namespace,
-		Self:          operator.SelfOptions{Identity: identity, PodName: identity, PodUID: "uid-" + identity, Namespace: namespace, Node: "node", Container: "main", IP: "10.0.0." + identity[len(identity)-1:]},
-		LeaderService: "leader",
-		Logger:        logr.FromSlogHandler(slog.DiscardHandler),
+		Self:   operator.SelfOptions{Identity: identity, PodName: identity, PodUID: "uid-" + identity, Namespace: namespace, Node: "node", Container: "main"},
+		Logger: logr.FromSlogHandler(slog.DiscardHandler),
 	})
 }
 
-// TestWhatIsBesideTheLockComesBehindASlowServerToo: the zone, the presences, the container and
-// the Service are asked for with as much patience as the lock, and delay it by no more than
+// TestWhatIsBesideTheLockComesBehindASlowServerToo: the zone, the presences and
+// the container are asked for with as much patience as the lock, and delay it by no more than
 // their answers.
 func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 	for _, p := range places {
@@ -44,10 +43,6 @@ func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 					api.Put("/api/v1/nodes/node", apitest.Object{"kind": "Node", "apiVersion": "v1", "metadata": apitest.Object{
 						"name": "node", "labels": apitest.Object{"topology.kubernetes.io/zone": "z"},
 					}})
-					api.Put("/api/v1/namespaces/default/services/leader", apitest.Object{
-						"kind": "Service", "apiVersion": "v1", "metadata": apitest.Object{"name": "leader", "namespace": "default", "uid": "uid-leader"},
-						"spec": apitest.Object{"ports": []any{apitest.Object{"port": 80}}},
-					})
 					for i := range candidates {
 						name := fmt.Sprint("candidate-", i)
 						api.Put("/api/v1/namespaces/default/pods/"+name, apitest.Object{

@@ -26,7 +26,7 @@ func TestARunIsDoneAgainAsItsLineTells(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, mixed := line.Groups[onMixed]; !p.Again || p.timing() != line.Timing || p.name() != line.Faults || p.Seed != line.Seed || p.Index != line.Run ||
-					(p.Peer != "") != mixed || p.Locks != line.Locks || p.Service != line.Service || (line.drawn && p.text() != first.text()) {
+					(p.Peer != "") != mixed || p.Locks != line.Locks || (line.drawn && p.text() != first.text()) {
 					t.Errorf("run %d of seed %d, %s with %s, is done again as %s", line.Run, line.Seed, line.Faults, line.Timing, p.text())
 				}
 			}
@@ -44,9 +44,9 @@ type written struct {
 }
 
 // linesOf are lines about the run of a plan: as it is drawn today, and as if it had been
-// drawn with other timings, without a Service and without client-go.
+// drawn with other timings and without client-go.
 func linesOf(p plan) []written {
-	drawn := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Locks: p.Locks, Service: p.Service}
+	drawn := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Locks: p.Locks}
 	if p.Peer != "" {
 		drawn.Groups = map[string]record{onMixed: {}}
 	}
@@ -54,7 +54,7 @@ func linesOf(p plan) []written {
 	for _, timing := range []string{timingName(timings[0]), timingName(timings[0]) + "+" + timingName(twice)} {
 		if timing != p.timing() {
 			other := drawn
-			other.Timing, other.Service, other.Groups = timing, false, nil
+			other.Timing, other.Groups = timing, nil
 			all = append(all, written{other, false})
 		}
 	}

@@ -56,7 +56,6 @@ func (e *engine) following(next int) iter.Seq[plan] {
 	return func(yield func(plan) bool) {
 		for ; last < 0 || next <= last; next++ {
 			p := newPlan(e.seed, next, e.rounds)
-			p.Service = p.Service || e.service
 			if !yield(p.with(e.locks)) {
 				return
 			}
@@ -221,9 +220,6 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	again := fmt.Sprintf("--only-run %d --faults %s", r.Run, r.Faults)
 	if e.unguarded {
 		again = "--unguarded"
-	}
-	if r.Service && !e.unguarded {
-		again += " --service"
 	}
 	if e.locks > 0 {
 		again += fmt.Sprintf(" --locks %d", e.locks)

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/zonelect/zonelect/internal/sleep"
@@ -151,31 +149,21 @@ type change struct {
 	}
 }
 
-// read returns the revision of a change, and the object; nil if it was deleted.
-func read[T runtime.Object](c change) (version uint64, object T, err error) {
-	if version, err = strconv.ParseUint(c.KV.ModRevision, 10, 64); err != nil {
-		return 0, object, fmt.Errorf("read a revision of etcd's: %w", err)
+// revision is a change of a register.
+func (c change) revision() (r history.Revision, err error) {
+	if r.Version, err = strconv.ParseUint(c.KV.ModRevision, 10, 64); err != nil {
+		return r, fmt.Errorf("read a revision of etcd's: %w", err)
 	}
 	if c.Type == "DELETE" {
-		return version, object, nil
+		return r, nil
 	}
 	stored, _, err := scheme.Codecs.UniversalDeserializer().Decode(c.KV.Value, nil, nil)
 	if err != nil {
-		return version, object, fmt.Errorf("read revision %d of %s: %w", version, c.KV.Key, err)
+		return r, fmt.Errorf("read revision %d of %s: %w", r.Version, c.KV.Key, err)
 	}
-	object, ok := stored.(T)
+	register, ok := stored.(*corev1.ConfigMap)
 	if !ok {
-		return version, object, fmt.Errorf("read revision %d of %s: it is a %T", version, c.KV.Key, stored)
-	}
-	return version, object, nil
-}
-
-// revision is a change of a register.
-func (c change) revision() (r history.Revision, err error) {
-	version, register, err := read[*corev1.ConfigMap](c)
-	r.Version = version
-	if err != nil || register == nil {
-		return r, err
+		return r, fmt.Errorf("read revision %d of %s: it is a %T", r.Version, c.KV.Key, stored)
 	}
 	r.Identity = register.Data["identity"]
 	// What is not a number is not a write of a candidate, and is found out as
@@ -183,16 +171,6 @@ func (c change) revision() (r history.Revision, err error) {
 	r.Token, _ = strconv.ParseUint(register.Data["token"], 10, 64)
 	r.Sequence, _ = strconv.Atoi(register.Data["sequence"])
 	return r, nil
-}
-
-// pointing is a change of an EndpointSlice.
-func (c change) pointing() (p history.Pointing, err error) {
-	version, slice, err := read[*discoveryv1.EndpointSlice](c)
-	if slice != nil {
-		p = history.PointingOf(slice, time.Now())
-	}
-	p.Version, p.Seen, p.Gone = version, time.Now(), slice == nil
-	return p, err
 }
 
 func (e etcd) post(ctx context.Context, path string, request any) (io.ReadCloser, error) {

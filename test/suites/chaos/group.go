@@ -84,12 +84,11 @@ func (g *group) kindIn(zone string) trial.Kind {
 // seat is one candidate: a process. Its replacement is another seat.
 type seat struct {
 	*trial.Seat
-	timing  election.Timing
-	address string // where a Service points to it
-	mu      sync.Mutex
-	told    bool      // it was asked to exit
-	ended   time.Time // when it was killed; zero while it was not
-	pauses  []pause
+	timing election.Timing
+	mu     sync.Mutex
+	told   bool      // it was asked to exit
+	ended  time.Time // when it was killed; zero while it was not
+	pauses []pause
 }
 
 // pause is a time in which a process was stopped.
@@ -115,7 +114,6 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	if pod := s.pod(g, zone); pod != nil {
 		args = append(args, "--register-report", "--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--container", pod.Spec.Containers[0].Name, "--node-name", pod.Spec.NodeName)
 	}
-	args = append(args, g.serviceArgs(address(zone, n))...)
 	switch {
 	case g.peer == zone:
 		args = append(args, "--release=false") // it releases leases that others hold by then
@@ -128,7 +126,7 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &seat{Seat: process, timing: t, address: address(zone, n)}
+	one := &seat{Seat: process, timing: t}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seats = append(g.seats, one)

@@ -54,8 +54,6 @@ type evidence struct {
 	// Acked are the writes of each candidate that were acknowledged, at all of its
 	// locks.
 	Acked map[string][]sent `json:"-"`
-	// Routed is where the group's Service pointed; nil if it has none.
-	Routed *routed `json:",omitempty"`
 }
 
 // findings are what a judge found.
@@ -96,8 +94,6 @@ type findings struct {
 	FalseLosses int `json:"falseLosses,omitempty"`
 	// Batch is how long the first candidate took to take all of many locks.
 	Batch metav1.Duration `json:"batch,omitzero"`
-	// Service is what was found about the Service that points to the leader; nil if there is none.
-	Service *routeFindings `json:"service,omitempty"`
 	// Notes describe each overlap, each lost write and each such end.
 	Notes []string `json:"notes,omitempty"`
 
@@ -117,7 +113,6 @@ func judge(e evidence) (f findings) {
 	} else {
 		f.tenures(e)
 	}
-	f.routes(e)
 	f.exits(e)
 	for _, printed := range e.Printed {
 		for _, event := range printed {

@@ -13,7 +13,6 @@
 //	go run ./suites/chaos --ledger build/chaos.jsonl --rerun   # what failed in it, again
 //	go run ./suites/chaos --unguarded                      # the judge sees a zonelect without its guard
 //	go run ./suites/chaos --locks 100                      # processes that keep 100 locks by one heartbeat
-//	go run ./suites/chaos --service                        # a Service points to the leader in every run
 //	go run ./suites/chaos --summary build/chaos.jsonl      # the table of a ledger
 //
 // See README.md beside it.
@@ -50,7 +49,6 @@ type options struct {
 	summary, keep bool
 	rerun         bool
 	unguarded     bool
-	service       bool
 }
 
 func parse(args []string) (o options, err error) {
@@ -67,7 +65,6 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.keep, "keep", false, "keep the logs of runs that passed, too")
 	f.BoolVar(&o.rerun, "rerun", false, "do the runs of the ledger again that failed and have not passed since")
 	f.BoolVar(&o.unguarded, "unguarded", false, "seat a zonelect without its guard: the judge must see it overlap")
-	f.BoolVar(&o.service, "service", false, "have a Service point to the leader in every run, not only in one of three")
 	summary := f.String("summary", "", "only print the table of this ledger")
 	network := f.String("network", "auto", "auto, namespaces (needs root) or links")
 	if err := f.Parse(args); err != nil {
@@ -78,9 +75,6 @@ func parse(args []string) (o options, err error) {
 	}
 	if *summary != "" {
 		o.summary, o.ledger.path = true, *summary
-	}
-	if o.service && o.locks > 0 {
-		return o, errors.New("--service is for groups with one lock each: leave --locks out")
 	}
 	if o.rerun && o.ledger.path == "" {
 		return o, errors.New("--rerun needs --ledger: the file that tells what failed")

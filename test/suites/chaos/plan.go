@@ -43,12 +43,11 @@ var (
 )
 
 // How many runs have two timings, or those of rollouts, or a candidate of
-// client-go's among zonelect's, or Services that point to leaders: one in that many.
+// client-go's among zonelect's: one in that many.
 const (
 	oneInMixed   = 2
 	oneInRollout = 40
 	oneInPeers   = 4
-	oneInService = 3
 )
 
 // plan is what happens in a run. It depends only on seed, index, and the faults
@@ -69,8 +68,6 @@ type plan struct {
 	// Locks is for how many locks each process campaigns on one heartbeat; 0 is
 	// the groups that have one lock each.
 	Locks int
-	// Service: a Service points to the leader of each group of zonelect's with one lock.
-	Service bool
 	// Unguarded: the first leader on a Lease is a zonelect without its guard.
 	Unguarded bool
 }
@@ -91,7 +88,6 @@ func newPlan(seed uint64, index int, rounds [][]fault) plan {
 		}
 	}
 	p.Mix, p.Peer = p.mix(), p.peer()
-	p.Service = p.dice("service").IntN(oneInService) == 0
 	return p.timed()
 }
 
@@ -102,7 +98,7 @@ func (p plan) with(locks int) plan {
 	if p.Locks = locks; locks == 0 {
 		return p
 	}
-	p.Peer, p.Service = "", false
+	p.Peer = ""
 	if p.survivesALostRequest() {
 		return p
 	}
@@ -243,7 +239,7 @@ func again(r result) (plan, error) {
 	if _, mixed := r.Groups[onMixed]; !mixed {
 		p.Peer = ""
 	}
-	p.Again, p.Service = true, r.Service
+	p.Again = true
 	return p, nil
 }
 

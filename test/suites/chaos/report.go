@@ -154,9 +154,6 @@ func conclude(o options, all []result) error {
 	if err := tellLosses(os.Stdout, all); err != nil {
 		return fmt.Errorf("print how many terms were lost: %w", err)
 	}
-	if err := tellServices(os.Stdout, all); err != nil {
-		return fmt.Errorf("print how Services fared: %w", err)
-	}
 	var text bytes.Buffer
 	if err := reportPage.Execute(&text, newPage(all)); err != nil {
 		return fmt.Errorf("make the page: %w", err)

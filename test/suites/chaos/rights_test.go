@@ -18,10 +18,10 @@ func TestEachGroupHasTheRightsOfItsOwnLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []plan{{Service: true}, {Locks: 5}} {
+	for _, p := range []plan{{}, {Locks: 5}} {
 		for _, g := range newGroups(&stage{plan: p}) {
 			reads := false
-			for _, name := range g.grants() {
+			for _, name := range g.roles {
 				rules, err := rulesOf(filepath.Join(root, "config", "operator", name, "role.yaml"))
 				if err != nil {
 					t.Fatal(err)

@@ -32,9 +32,8 @@ type result struct {
 	Run     int               `json:"run"`
 	Faults  string            `json:"faults"`
 	Timing  string            `json:"timing"`
-	Locks   int               `json:"locks,omitempty"`   // of each process, on one heartbeat
-	Service bool              `json:"service,omitempty"` // Services pointed to its leaders
-	Again   bool              `json:"again,omitempty"`   // it is a repetition of a run that failed
+	Locks   int               `json:"locks,omitempty"` // of each process, on one heartbeat
+	Again   bool              `json:"again,omitempty"` // it is a repetition of a run that failed
 	Network string            `json:"network"`
 	Lasted  metav1.Duration   `json:"lasted"`
 	Took    metav1.Duration   `json:"took"`
@@ -87,7 +86,7 @@ const (
 
 // perform does one run. An error means that the testbed cannot be used again.
 func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
-	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Locks: p.Locks, Service: p.Service, Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
+	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Locks: p.Locks, Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
 	s := newStage(bed, p)
 	all, err := s.play(ctx, &r)
@@ -114,8 +113,6 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	s.routes = s.watchRoutes(ctx, from)
-	defer s.routes.close()
 	var e evidence
 	since(began, &r.Spent.Seating)
 	voided := s.suffer(ctx, r, &e)
@@ -299,7 +296,6 @@ func (s *stage) recover(ctx context.Context, since time.Time) {
 		}
 		_ = g.wrote(ctx, since)
 		_ = g.ledEverywhere(ctx)
-		_ = g.pointed(ctx, since)
 		return nil
 	})
 }
@@ -314,11 +310,10 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 	ctx, cancel := context.WithTimeout(ctx, collectTime)
 	defer cancel()
 	all := map[string]evidence{}
-	errs := []error{s.routes.finish(ctx, s)}
+	var errs []error
 	for _, g := range s.groups {
 		registers, err := s.readRegisters(ctx, store, g, from)
 		errs = append(errs, err)
-		e.Routed = g.routed(errs[0])
 		parts := s.parts(g, e)
 		for name, one := range parts {
 			one.Register, one.Unread = registers[name], err != nil
@@ -427,7 +422,6 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 				found = append(found, "nobody led when all was well again")
 			}
 			found = append(found, one.falselyLost()...)
-			found = append(found, one.misled(voided != nil)...)
 			if voided == nil && g.peer == "" { // nothing is promised for client-go's
 				found = append(found, one.late(c.limit)...)
 			}

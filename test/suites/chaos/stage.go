@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,6 @@ type stage struct {
 	plan      plan
 	namespace string
 	groups    []*group
-	routes    *routes
 
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod
@@ -64,7 +64,7 @@ func (s *stage) prepare(ctx context.Context) error {
 				return err
 			}
 		}
-		return errors.Join(s.addService(ctx, g), s.grant(ctx, g))
+		return s.grant(ctx, g)
 	})
 }
 
@@ -230,7 +230,7 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range g.grants() {
+	for _, name := range g.roles {
 		rules, err := rulesOf(filepath.Join(root, "config", "operator", name, "role.yaml"))
 		if err != nil {
 			return err
@@ -243,6 +243,25 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: g.registers()},
 	})
+}
+
+// sampleLock is the lock that config/operator grants.
+const sampleLock = "my-operator"
+
+// renamed are rules of config/operator for a group's own lock. Those for many locks are limited to no
+// names.
+func (g *group) renamed(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	for i := range rules {
+		if g.locks > 0 && slices.Contains(rules[i].ResourceNames, sampleLock) {
+			rules[i].ResourceNames = nil
+		}
+		for j, name := range rules[i].ResourceNames {
+			if name == sampleLock {
+				rules[i].ResourceNames[j] = g.name
+			}
+		}
+	}
+	return rules
 }
 
 // rulesOf are the rules of the Role in a file.

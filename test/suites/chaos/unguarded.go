@@ -43,7 +43,7 @@ func planUnguarded(seed uint64, locks int) (plan, error) {
 		return plan{}, err
 	}
 	p := newPlan(seed, 0, all)
-	p.Mix, p.Peer, p.Service, p.Unguarded = nil, "", false, true
+	p.Mix, p.Peer, p.Unguarded = nil, "", true
 	return p.with(locks).timed(), nil
 }
 

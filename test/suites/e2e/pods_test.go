@@ -22,7 +22,7 @@ import (
 // processOf is the process that runs the program of a pod's first container on a node, with its
 // arguments, its environment, and the token of its service account that is bound to it, as a kubelet
 // would. It reaches the API server as the kubeconfig says. Files are in dir.
-func processOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node, ip, program, kubeconfig, dir string) (testbed.ProcessSpec, error) {
+func processOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, node, program, kubeconfig, dir string) (testbed.ProcessSpec, error) {
 	spec := testbed.ProcessSpec{Name: pod.Name, Path: program, Args: pod.Spec.Containers[0].Args}
 	own, err := withToken(ctx, client, pod, kubeconfig, dir)
 	if err != nil {
@@ -33,7 +33,7 @@ func processOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 		spec.Env = append(spec.Env, ours+"=") // what this test's own machine says
 	}
 	fields := map[string]string{
-		"metadata.name": pod.Name, "metadata.uid": string(pod.UID), "metadata.namespace": pod.Namespace, "spec.nodeName": node, "status.podIP": ip,
+		"metadata.name": pod.Name, "metadata.uid": string(pod.UID), "metadata.namespace": pod.Namespace, "spec.nodeName": node,
 	}
 	for key, value := range pod.Labels {
 		fields["metadata.labels['"+key+"']"] = value

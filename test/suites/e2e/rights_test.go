@@ -27,7 +27,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/yaml"
@@ -142,7 +141,6 @@ var features = map[string]feature{
 	"dead-nodes":      {config: "dead-nodes", besides: []string{"lease", "leader-for-life", "zone"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone},
 	"heartbeat":       {config: "heartbeat", besides: []string{"lease"}, begin: withAHeartbeat, goes: leavesNoHeartbeat},
 	"proof":           {config: "proof", besides: []string{"lease"}, begin: besideAPod, goes: provesADeath},
-	"leader-service":  {config: "leader-service", besides: []string{"lease"}, begin: withAService, goes: pointsAService},
 	"configmap":       {config: "annotation", besides: []string{"lease", "proof"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
 	"endpoints":       {config: "annotation", besides: []string{"lease", "proof"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
 }
@@ -466,28 +464,6 @@ func withANode(o *tenant) {
 
 func knowsItsZone(o *tenant) []step {
 	return []step{o.leads(), o.until("it knows its zone", func() bool { return o.elector.Term().Zone == "za" })}
-}
-
-// withAService makes the Service of config/.
-func withAService(o *tenant) {
-	o.options.LeaderService, o.options.Self.IP = "my-operator-leader", "10.0.0.1"
-	_, err := o.admin.CoreV1().Services(o.name).Create(o.ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: o.options.LeaderService},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}}},
-	}, metav1.CreateOptions{})
-	must(o.t, err)
-}
-
-// pointsAService points the Service to a leader, away from it, and to the next.
-func pointsAService(o *tenant) []step {
-	points := func(to int) step {
-		return o.until(fmt.Sprintf("the Service points to %d leaders", to), func() bool {
-			slice, err := o.admin.DiscoveryV1().EndpointSlices(o.name).Get(o.t.Context(), o.options.LeaderService+"-zonelect", metav1.GetOptions{})
-			return err == nil && len(slice.Endpoints) == to
-		})
-	}
-	resigns := func() error { return o.elector.Resign(o.ctx) }
-	return []step{o.leads(), points(1), resigns, o.leads(), points(1)}
 }
 
 // besideAPod starts another pod that may lead through the Lease.

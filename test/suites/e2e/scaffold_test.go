@@ -101,7 +101,7 @@ func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir st
 	})
 	for _, pod := range s.pods {
 		zone := strings.TrimPrefix(pod.Spec.NodeName, "node-")
-		spec, err := processOf(ctx, client, pod, pod.Spec.NodeName, "10.0.0.1", program, b.Cluster.Kubeconfig(zone), b.Dir())
+		spec, err := processOf(ctx, client, pod, pod.Spec.NodeName, program, b.Cluster.Kubeconfig(zone), b.Dir())
 		must(t, err)
 		if !slices.Contains(spec.Args, "--leader-elect") {
 			t.Fatalf("the arguments are %q", spec.Args)

@@ -69,7 +69,7 @@ func (r *rollouts) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec, err := processOf(ctx, r.client, pod, pod.Spec.NodeName, "10.0.0.1", r.program, r.bed.Cluster.Kubeconfig("za"), r.bed.Dir())
+	spec, err := processOf(ctx, r.client, pod, pod.Spec.NodeName, r.program, r.bed.Cluster.Kubeconfig("za"), r.bed.Dir())
 	if err != nil {
 		return err
 	}

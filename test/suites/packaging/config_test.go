@@ -108,7 +108,7 @@ images:
 }
 
 // allBases are those that can be applied together, which is all that have names of an operator.
-var allBases = []string{"mode-auto", "annotation", "leader-service"}
+var allBases = []string{"mode-auto", "annotation"}
 
 // TestANameReplacesMyOperatorEverywhere: as one parameter, in each base.
 func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
@@ -132,21 +132,12 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 	}
 	bindingsAreOf(t, all, "billing-v2", "invoices")
 	before := manifests.Kustomize(t, filepath.Join(config, "operator", "mode-auto"))
-	if want := len(before) + 5; len(all) != want { // a Role and a binding of each of two bases, and a Service
+	if want := len(before) + 2; len(all) != want { // a Role and a binding
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
 	d := one[appsv1.Deployment](t, all, "Deployment")
 	if d.Name != "billing-v2" || d.Spec.Template.Spec.ServiceAccountName != "billing-v2" || d.Spec.Template.Labels["app"] != "billing-v2" {
 		t.Errorf("the Deployment is %s", text(d))
-	}
-	service := one[corev1.Service](t, all, "Service").Name
-	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
-		if !strings.HasPrefix(role.Name, "zonelect-leader-service") {
-			continue
-		}
-		if a, b := role.Rules[0].ResourceNames, role.Rules[2].ResourceNames; service != "billing-v2-leader" || a[0] != service || b[0] != service+"-zonelect" {
-			t.Errorf("the Service is %s, and the Role is for %q and %q", service, a, b)
-		}
 	}
 }
 
@@ -213,7 +204,7 @@ func TestTheExamplesOverlayIsConfigUnderItsName(t *testing.T) {
 // TestThePluginPrintsWhatConfigNameMakes: the same objects for an account, whichever way they come.
 // None of them is for the sample's account.
 func TestThePluginPrintsWhatConfigNameMakes(t *testing.T) {
-	bases := []string{"lease", "events", "zone", "proof", "leader-for-life", "annotation", "dead-nodes", "leader-service"}
+	bases := []string{"lease", "events", "zone", "proof", "leader-for-life", "annotation", "dead-nodes"}
 	plugin, err := testbed.BuildProgram(t.Context(), "./cmd/kubectl-zonelect")
 	must(t, err)
 	args := slices.Concat([]string{"rights"}, bases, []string{"-n", "invoices", "--service-account", "billing-v2", "--lock", "billing-v2-lock"})
@@ -238,7 +229,7 @@ func TestThePluginPrintsWhatConfigNameMakes(t *testing.T) {
 			t.Errorf("the plugin prints %s\nconfig/operator/name makes %s", text(got.Object), text(o))
 		}
 	}
-	if want := 2*len(bases) + 1; n != want { // and a Service
+	if want := 2 * len(bases); n != want {
 		t.Errorf("there are %d objects, want %d", n, want)
 	}
 }

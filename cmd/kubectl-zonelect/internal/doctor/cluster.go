@@ -5,7 +5,6 @@ package doctor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/zonelect/zonelect/internal/leaderservice"
 )
 
 // Cluster is what was read about the API server and the namespace.
@@ -42,8 +39,7 @@ type Cluster struct {
 	Webhooks   Fact[[]Webhook]
 	Policies   Fact[[]Policy]
 	Quotas     Fact[[]corev1.ResourceQuota]
-	FlowSchema Fact[*flowcontrolv1.FlowSchema]   // nil if it does not exist
-	Pointed    Fact[[]discoveryv1.EndpointSlice] // those of the namespace
+	FlowSchema Fact[*flowcontrolv1.FlowSchema] // nil if it does not exist
 
 	// Creates says that a Lease has yet to be created, and Legacy that ConfigMaps matter.
 	Creates, Legacy bool
@@ -59,7 +55,6 @@ func (c Cluster) Check() []Finding {
 		{"policies", checkPolicies},
 		{"quotas", checkQuotas},
 		{"flowcontrol", checkFlowControl},
-		{"services", checkServices},
 	})
 }
 
@@ -162,35 +157,6 @@ func Ready(all []discoveryv1.EndpointSlice) []string {
 	}
 	slices.Sort(addresses)
 	return slices.Compact(addresses)
-}
-
-// checkServices says whether a Service that points to a leader points elsewhere, too.
-func checkServices(c Cluster) []Finding {
-	if c.Pointed.Unknown != "" {
-		return unread("whether a Service for a leader points elsewhere, too", c.Pointed.Unknown)
-	}
-	ours, others := map[string]bool{}, map[string][]string{}
-	for _, s := range c.Pointed.Value {
-		service := s.Labels[discoveryv1.LabelServiceName]
-		switch {
-		case s.Labels[discoveryv1.LabelManagedBy] == leaderservice.ManagedBy:
-			ours[service] = true
-		case len(s.Endpoints) > 0:
-			others[service] = append(others[service], s.Name)
-		}
-	}
-	var all []Finding
-	for _, service := range slices.Sorted(maps.Keys(ours)) {
-		if len(others[service]) == 0 {
-			all = append(all, say(OK, "Service %s points to a leader alone", service))
-			continue
-		}
-		slices.Sort(others[service])
-		all = append(all, say(Warning, "Service %s points to more than a leader, by the EndpointSlices %s: it had a selector, or somebody wrote its endpoints", service, list(others[service])).
-			do("make another Service without a selector, or delete what this one has kept: %s, and then each of these EndpointSlices that is left: %s",
-				kubectl(c.Namespace, "delete endpoints %s", named(service, "SERVICE")), kubectl(c.Namespace, "delete endpointslice %s", named(others[service][0], "NAME"))))
-	}
-	return all
 }
 
 // counted are the names by which quotas count Leases and ConfigMaps.
