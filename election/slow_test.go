@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // fitting is how long answers take of which two just fit into a RenewDeadline.
-const fitting = 4500 * time.Millisecond
+var _, fitting = election.Timing{}.Bounds()
 
 // onSlow starts a candidate, makes its lock slow by delay per answer, and returns when the
 // lock has been slow for a while.

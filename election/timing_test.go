@@ -11,6 +11,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 func TestTheDefaultsAreTheLawfulOnesOfClientGo(t *testing.T) {
@@ -110,5 +111,31 @@ func TestNewNamesAllThatIsMissing(t *testing.T) {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %q:\n%v", part, err)
 		}
+	}
+}
+
+// TestATakeoverTakesNoLongerThanItsBound, although the next leader's watch shows it nothing of the last renewals,
+// and each request takes a tenth of AttemptTimeout.
+func TestATakeoverTakesNoLongerThanItsBound(t *testing.T) {
+	for name, of := range map[string]timing.Timing{"default": {}, "fast": timing.Fast(), "patient": timing.Patient()} {
+		t.Run(name, func(t *testing.T) {
+			of = of.WithDefaults()
+			most, _ := of.Bounds()
+			with := func(c *election.Config) { c.Timing = of }
+			for after := of.RenewInterval / 50; after < 2*of.RenewInterval; after += of.RenewInterval / 9 {
+				scenario(t, func(s *stage) {
+					a := s.start("a", with)
+					a.Leads()
+					b := s.start("b", with)
+					time.Sleep(5 * time.Minute)
+					b.link.Set(lockstest.Fault{Mute: true, Delay: of.AttemptTimeout / 20})
+					time.Sleep(after)
+					a.link.Set(cut)
+					if _, took := b.Leads(); took > most || took < of.LeaseDuration-2*of.RenewInterval {
+						t.Errorf("b leads after %v, want %v at most", took, most)
+					}
+				})
+			}
+		})
 	}
 }

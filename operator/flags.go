@@ -14,7 +14,6 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/extension"
 )
 
 const electFlag = "leader-elect"
@@ -31,14 +30,6 @@ const electFlag = "leader-elect"
 // that fs has.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.mistaken = o.FromEnvironment()
-	o.addFlags(fs)
-}
-
-func init() {
-	extension.AddFlags = func(o any, fs *pflag.FlagSet) { o.(*Options).addFlags(fs) }
-}
-
-func (o *Options) addFlags(fs *pflag.FlagSet) {
 	if theirs := fs.Lookup(electFlag); theirs != nil {
 		o.decide(theirs.Value)
 	}

@@ -15,8 +15,8 @@ import "time"
 //     that much, however many locks it holds. Without them each lock does.
 //   - A leader survives less. At round trips of 10 ms it surely keeps its term if etcd takes
 //     1.7 s to elect a leader and its API server is lost as well. etcd takes 1 to 2 s at its
-//     default election timeout. It also survives an API that does not answer for 1.2 s. The
-//     default survives 7 s and 5 s.
+//     default election timeout. It also survives an API that does not answer for a second. The
+//     default survives 5 s of either.
 //   - The work must stop within 470 ms once its term is lost. A pause of the process, such as
 //     that of a throttled CPU, counts against these 470 ms if trust ends during it: if it is
 //     longer, two leaders may work until the process runs again and its work has stopped.
@@ -33,8 +33,7 @@ import "time"
 //
 // AttemptTimeout is half a RenewInterval, and not all of it as by default: while etcd elects
 // a leader, it loses writes that were forwarded to the old one. The sooner a read overtakes
-// such a write, the longer an outage the term survives. The command
-// "kubectl zonelect timing --heartbeat" compares this timing with others.
+// such a write, the longer an outage the term survives.
 func Fast() Timing {
 	return Timing{
 		LeaseDuration:  3 * time.Second,

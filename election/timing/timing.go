@@ -100,6 +100,21 @@ func (t Timing) Validate() error {
 // half a RenewInterval late, and the takeover is late by no more than that.
 func (t Timing) Silence() time.Duration { return t.RenewInterval * 3 / 2 }
 
+// Bounds returns how long a takeover takes at most, and how slow the API may be:
+//
+//	takeover = LeaseDuration + RenewInterval + AttemptTimeout
+//	answer   = (RenewDeadline - AttemptTimeout / 2) / 2
+//
+// takeover runs from the moment at which the leader dies or is cut off until the next leader's
+// work begins. It holds if the API answers and the candidate that goes first is alive: that one
+// may see the last renewal late and need a new connection, but no request takes longer than a
+// tenth of AttemptTimeout. A leader keeps its term while each answer takes at most answer.
+// Bounds uses the defaults for zero fields.
+func (t Timing) Bounds() (takeover, answer time.Duration) {
+	t = t.WithDefaults()
+	return t.LeaseDuration + t.RenewInterval + t.AttemptTimeout, (t.RenewDeadline - t.AttemptTimeout/2) / 2
+}
+
 // The largest values that are accepted, so that no sum overflows.
 const (
 	mostDuration = 365 * 24 * time.Hour

@@ -8,8 +8,6 @@ package extension
 import (
 	"context"
 
-	"github.com/spf13/pflag"
-
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/locks"
@@ -46,10 +44,6 @@ var NewGroup func(ctx context.Context, name string, options any, make func(Place
 // NewBeating makes the locks of a process that a heartbeat keeps on the Lease heart, of which so many
 // are written at a time, for simulations and tests. Package heartbeat sets it.
 var NewBeating func(p Place, heart lease.Config, writes int) (Locks, error)
-
-// AddFlags is AddFlags of an *operator.Options, without what the environment says. Package operator
-// sets it.
-var AddFlags func(options any, fs *pflag.FlagSet)
 
 // Variables are environment variables with the prefix LEADER_ELECT_ that package operator does not
 // read. The package that reads them adds them when it is initialized.

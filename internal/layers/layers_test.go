@@ -58,7 +58,7 @@ var house = map[string]string{
 	"internal/environment": "kubernetes logr backoff election/timing internal/patience internal/phase internal/presence internal/proof internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
 	"internal/evacuations": "",
 	"internal/events":      "kubernetes logr election election/status internal/environment internal/transport",
-	"internal/extension":   "pflag internal/environment internal/leasewatch locks locks/lease",
+	"internal/extension":   "internal/environment internal/leasewatch locks locks/lease",
 	"internal/handovers":   "locks",
 	"internal/history":     "locks",
 	"internal/httpserver":  "",
@@ -68,7 +68,6 @@ var house = map[string]string{
 	"internal/live":        "",
 	"internal/metrics":     "otel locks",
 	"internal/patience":    "kubernetes internal/live locks", // the errors of the API
-	"internal/plan":        "election election/timing internal/transport zone",
 	"internal/phase":       "kubernetes logr election/timing internal/patience internal/presence internal/record locks locks/lease locks/ownerref",
 	"internal/plain":       "logr",
 	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/patience internal/rawapi internal/record internal/sleep locks",

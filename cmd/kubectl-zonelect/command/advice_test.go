@@ -42,7 +42,7 @@ var (
 	// asItIs tells people to apply what binds another account than theirs.
 	asItIs = regexp.MustCompile(`(?i)apply \W*config/operator/(lease|events|zone|proof|annotation|leader-for-life|dead-nodes|mode-auto)`)
 	// everywhere are the commands about what belongs to no namespace, or to all.
-	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|get nodes |create namespace |describe node |zonelect (status -A|timing|rights (flowcontrol|status|doctor|shift|migrate)))`)
+	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|get nodes |create namespace |describe node |zonelect (status -A|rights (flowcontrol|status|doctor|shift|migrate)))`)
 )
 
 // fault says why a command of a text cannot be run as it is; empty if it can.

@@ -25,8 +25,8 @@ import (
 
 const auditLong = `Looks at all elections of a namespace, or of the cluster, whoever runs them: programs of client-go,
 controller-runtime, Java, Python, Kubernetes itself and zonelect. It watches their Leases for a minute,
-and says of each who holds it, what the loss of its leader and of a zone would cost, which outage of
-the API a leader outlives, and what is wrong with it. It reads, and changes nothing.
+and says of each who holds it, what the loss of its leader and of a zone would cost, and what is
+wrong with it. It reads, and changes nothing.
 
 A row for each election has:
   ON        what keeps the record: a Lease, client-go's old record on a ConfigMap or Endpoints, or the
@@ -37,7 +37,6 @@ A row for each election has:
   DEADLINE  RenewDeadline, by the arguments of the holder's pod
   CRASH     for how long nobody leads at worst when the leader's process is killed
   ZONE      the same when the leader's zone is lost
-  OUTAGE    for how long the API may be away so that the leader leads on
   REPLICAS  the pods of the holder's workload that run, by zone
 
 "?" is behind a range in which the duration lies. ">" is before a duration without a known upper bound.
@@ -203,7 +202,7 @@ func leftOut(l audit.LeftOut, everywhere bool) string {
 }
 
 func (a *auditCommand) columns() []string {
-	names := []string{"Name", "On", "Holder", "By", "Period", "Lease", "Deadline", "Crash", "Zone", "Outage", "Replicas"}
+	names := []string{"Name", "On", "Holder", "By", "Period", "Lease", "Deadline", "Crash", "Zone", "Replicas"}
 	if a.printer.namespaces {
 		names = append([]string{namespaceColumn.name}, names...)
 	}
@@ -220,17 +219,11 @@ func (a *auditCommand) rows(all []audit.Report) [][]string {
 		if r.Phase != "" {
 			on += " (" + r.Phase + ")"
 		}
-		outage := "any"
-		if r.Outage != nil {
-			outage = r.Outage.String()
-		} else if r.Kind != audit.IsForLife {
-			outage = unknown
-		}
 		holder := r.Holder
 		if a.printer.output != "wide" {
 			holder = audit.Brief(holder)
 		}
-		row := []string{r.Name, on, holder, r.Writer, spanCell(r.Period), spanCell(r.Lease), spanCell(r.Deadline), r.Crash.String(), r.LostZone.String(), outage, zonesCell(r.Replicas)}
+		row := []string{r.Name, on, holder, r.Writer, spanCell(r.Period), spanCell(r.Lease), spanCell(r.Deadline), r.Crash.String(), r.LostZone.String(), zonesCell(r.Replicas)}
 		if a.printer.namespaces {
 			row = append([]string{r.Namespace}, row...)
 		}

@@ -424,7 +424,7 @@ func TestDoctorTriesAWriteAndChangesNothing(t *testing.T) {
 		code    int
 	}{
 		"fast":              {0, nil, "ok latency coordination.k8s.io/v1 is served; requests took get: 0s, 0s, 0s; list: 0s, 0s, 0s; trial write: 0s, 0s, 0s", exitOK},
-		"slow":              {5 * time.Second, nil, "warning timing a lease of 15s is short for requests of 5s: beyond 4s a leader loses its terms", exitOK},
+		"slow":              {5 * time.Second, nil, "warning timing a lease of 15s is short for requests of 5s: beyond 4.5s a leader loses its terms", exitOK},
 		"may only read":     {0, apitest.Forbidden, "note latency how long a write takes is not known: lease ns/op: update: needs verb \"update\"", exitOK},
 		"side effects":      {0, message(http.StatusBadRequest, "BadRequest", `admission webhook "x.test" does not support dry run`), `note latency how long a write takes is not known: lease ns/op: update: admission webhook "x.test" does not support dry run`, exitOK},
 		"refused":           {0, message(http.StatusForbidden, "Forbidden", `admission webhook "x.test" denied the request: no`), "warning latency a trial write of a Lease, which changes nothing, was refused", exitOK},

@@ -51,8 +51,8 @@ func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doct
 			name = l.Name
 		}
 		on.Creates = on.Creates || l.Lease == nil && l.Unread == ""
-		if d := l.RenewDeadline(); on.RenewDeadline == 0 || d < on.RenewDeadline {
-			on.RenewDeadline = d
+		if d := l.Answer(); on.Answer == 0 || d < on.Answer {
+			on.Answer = d
 		}
 		on.Legacy = on.Legacy || l.Phase() != "" && l.Phase() != record.PhaseClean
 	}

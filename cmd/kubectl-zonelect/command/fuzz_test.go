@@ -19,8 +19,8 @@ func FuzzArguments(f *testing.F) {
 	for _, line := range []string{
 		"", "--help", "status", "status a -A", "status -o go-template={{", "status --observe=-1s", "status --nonsense", "status -w --observe x", "history", "history op -o name",
 		"handover op --to a --to-zone b", "handover op --to=", "handover --timeout 0s op", "evacuate za -A --until nonsense", "evacuate", "restore za --lock a",
-		"migrate plan op", "migrate advance op --to nowhere", "migrate rollback", "timing --drift NaN", "timing --drift 1e400%", "timing --candidates 99999999999999999999",
-		"timing --stop 9223372036854775807ns --zones -1 -o yaml", "timing --api-outage 24h --failover 1ns", "completion bash", "__complete status ", "nonsense", "-n", "--", "-o=",
+		"migrate plan op", "migrate advance op --to nowhere", "migrate rollback",
+		"completion bash", "__complete status ", "nonsense", "-n", "--", "-o=",
 	} {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}

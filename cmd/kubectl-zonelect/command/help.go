@@ -193,21 +193,6 @@ The checks with --pre:
 ClusterRole zonelect-doctor-trial, which 'kubectl zonelect rights doctor' prints too, grants the trial
 write.`
 
-const timingDetails = `PLANNED and ZONELECT use the same formulas. CLIENT-GO and OPENSHIFT are what client-go's own elector
-makes of the same numbers: its followers read at intervals instead of watching, it takes 45s to find a
-connection to a dead API server dead, and it releases the lock before the work has stopped, so that two may
-work until it has.
-
-The plan assumes one fault at a time, with all well before; requests that take no longer than --round-trip
-once they reach a living API server; and that of four connections in a row at least one reaches such a
-server. Behind a Service with one of three servers gone, that fails once in 81 times, and costs 200ms more.
-
-With --heartbeat the second table compares the plan with the default and with 3s/2.5s/0.5s, both with
-heartbeats, and with client-go. It has the writes per second for --locks in --processes, with heartbeats
-and without. A warning says what 3s/2.5s/0.5s and the plan do not survive: an election of etcd's leader that
-takes --etcd-election, or a slow disk, which makes --round-trip long. etcd's election timeout is 1s by
-default, and electing a leader takes etcd 1s to 2s.`
-
 const historyDetails = `The annotation zonelect.dev/history of the lock's Lease keeps the terms. Each acquisition by a zonelect
 candidate adds one. <none> means not known.
 

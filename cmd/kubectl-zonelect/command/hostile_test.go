@@ -82,7 +82,6 @@ var hostileLines = map[string][]string{
 	"migrate advance":    {"op --dry-run", "op --yes --timeout 2s", "op -l app=op --yes --timeout 2s", "rec --dry-run", "op --to TEXT", "TEXT --yes"},
 	"migrate rollback":   {"op --dry-run", "op --yes --timeout 2s", "rec --yes --timeout 2s"},
 	"migrate clean":      {"op --dry-run", "rec --yes --timeout 2s", "op --acknowledge TEXT"},
-	"timing":             {"", "TEXT", "--stop TEXT", "--drift TEXT"},
 	"rights":             {"lease zone --service-account op --lock op", "lease --service-account TEXT", "TEXT"},
 	"version":            {""},
 	"completion":         {"", "TEXT"},

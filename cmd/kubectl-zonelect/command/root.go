@@ -77,7 +77,6 @@ func newRoot(env *environment) *cobra.Command {
   kubectl zonelect history my-operator                        # who led before
   kubectl zonelect doctor my-operator                         # why does nobody lead
   kubectl zonelect audit -A                                   # all elections, whoever runs them
-  kubectl zonelect timing --api-outage 30s --failover 45s     # the timing for your needs
   kubectl zonelect evacuate zone-a -A                         # leadership leaves a zone
   kubectl zonelect migrate plan my-operator                   # the next step of a migration`,
 		Version:       ownVersion(buildInfo()).GitVersion,
@@ -97,7 +96,7 @@ func newRoot(env *environment) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)) // the flag exists
 	root.AddCommand(detailed(newStatus(env), statusDetails), detailed(newHistory(env), historyDetails),
 		detailed(newDoctor(env), doctorDetails), newAudit(env), newHandover(env), detailed(newEvacuate(env), evacuateDetails), newRestore(env),
-		newMigrate(env), detailed(newTiming(env), timingDetails), newRights(env), newDemo(env), newDemoCandidate(env), newVersion(env))
+		newMigrate(env), newRights(env), newDemo(env), newDemoCandidate(env), newVersion(env))
 	addCompletion(root)
 	root.SetHelpTemplate(helpTemplate)
 	return detailed(root, rootDetails)

@@ -279,7 +279,6 @@ func TestAWrongCommandLineIsToldWhatIsMissing(t *testing.T) {
 		"migrate rollback":   "error: migrate rollback needs a LOCK: ",
 		"migrate clean":      "error: migrate clean needs a LOCK: ",
 		"migrate advanse op": "error: \"advanse\" is not a command of kubectl zonelect migrate; did you mean advance?\nSee 'kubectl zonelect migrate --help'.\n",
-		"timing op":          "error: timing takes no arguments, but got \"op\": kubectl zonelect timing [flags]\n",
 		"statsu":             "error: \"statsu\" is not a command of kubectl zonelect; did you mean status?\nSee 'kubectl zonelect --help'.\n",
 	} {
 		inABubble(t, func(t *testing.T, w *world) {

@@ -300,7 +300,7 @@ func (c course) hindered(t election.Timing, h, other hit, released bool) (all []
 		return []hit{h}
 	}
 	if both(h, other, ofCandidate) {
-		h.gap += bounds(t, 0).TakeoverDelay.Total()
+		h.gap += 3 * t.WithDefaults().RenewInterval // those that go first are gone: two zones, and two candidates
 	}
 	if !away {
 		return []hit{h}
@@ -318,20 +318,15 @@ func (c course) hindered(t election.Timing, h, other hit, released bool) (all []
 // seen is how long it takes until the followers have seen the last renewal of a
 // leader that is gone, if the API answers.
 func seen(t election.Timing) time.Duration {
-	return bounds(t, 0).DeadServer.Worst.Total() - expiry(t)
+	return worst(t) - t.WithDefaults().LeaseDuration
 }
 
 // afterOutage is how long after the API's return somebody leads if the lease is
 // over by then. That is not the previous leader, to which the others leave
 // Precedence.
 func afterOutage(t election.Timing) time.Duration {
-	return lossInOutage(t, 0).gap - expiry(t) + t.WithDefaults().Precedence
-}
-
-// expiry is the length of a lease as its follower counts it.
-func expiry(t election.Timing) time.Duration {
 	t = t.WithDefaults()
-	return t.LeaseDuration + time.Duration(float64(t.LeaseDuration)*t.MaxClockDrift)
+	return lossInOutage(t, 0).gap - t.LeaseDuration + t.Precedence
 }
 
 // changes is how often the leader may change to another candidate: as often as

@@ -61,7 +61,7 @@ func TestOneFaultIsPromisedWhatItsTableSays(t *testing.T) {
 func TestWhatASecondFaultMayAddIsWhatItTakesFromThenOn(t *testing.T) {
 	kill := takeover(timings[0], 0).gap - hang // no request hangs
 	c := under(t, "leader-killed", "leader-stopped", 3, 30, 30)
-	both := 3*time.Second + kill + bounds(timings[0], 0).TakeoverDelay.Total()
+	both := 3*time.Second + kill + 3*timings[0].RenewInterval
 	if got := c.between(10, 20); !near(got, both) {
 		t.Errorf("a gap under both is promised %v, want %v", got, both)
 	}

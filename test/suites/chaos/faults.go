@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	planner "github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
@@ -150,36 +149,45 @@ const (
 	slack = hang + busy
 )
 
-// roundTrip is a time that a request here seldom exceeds.
-const roundTrip = planner.RoundTripDefault
+// worst is how long a takeover takes at most.
+func worst(t election.Timing) time.Duration {
+	takeover, _ := t.Bounds()
+	return takeover
+}
 
-// bounds are those of package plan for three candidates in three zones.
-func bounds(t election.Timing, outage time.Duration) planner.Bounds {
-	return planner.BoundsOf(t, planner.Requirements{APIOutage: outage, RoundTrip: roundTrip, Candidates: 3, Zones: 3})
+// survived is an outage of the API in which no term surely ends: a request that hangs, and a
+// second one, must have their time. It is negative if a lost request may end a term.
+func survived(t election.Timing) time.Duration {
+	t = t.WithDefaults()
+	return t.RenewDeadline - t.RenewInterval - 2*max(t.AttemptTimeout, min(t.RenewInterval, time.Second))
+}
+
+// recovery is how long a former leader needs, once the API answers again, to lead again.
+func recovery(t election.Timing) time.Duration {
+	t = t.WithDefaults()
+	return t.RenewInterval + t.AttemptTimeout
 }
 
 // untouched is what holds for groups that a fault does not affect.
 func untouched(t election.Timing, _ time.Duration) promise {
-	b := bounds(t, 0)
-	if b.OutageSurvived.Total() >= 0 {
+	if survived(t) >= 0 {
 		return promise{gap: slack}
 	}
 	// Even one lost request ends a term, and its leader leads again.
-	return promise{gap: b.Recovery.Worst.Total() + t.WithDefaults().AttemptTimeout + slack, changes: 2}
+	return promise{gap: recovery(t) + t.WithDefaults().AttemptTimeout + slack, changes: 2}
 }
 
 // takeover: the leader is gone, and nobody sees it go.
 func takeover(t election.Timing, _ time.Duration) promise {
-	return promise{gap: bounds(t, 0).DeadServer.Worst.Total() + slack, lease: true, changes: 1}
+	return promise{gap: worst(t) + slack, lease: true, changes: 1}
 }
 
 // outage: nobody gets an answer while it lasts.
 func outage(t election.Timing, lasted time.Duration) promise {
-	b := bounds(t, 0)
-	if lasted <= b.OutageSurvived.Total() {
+	if lasted <= survived(t) {
 		return promise{gap: slack, away: lasted}
 	}
-	return promise{gap: b.Recovery.Worst.Total() + slack, away: lasted}
+	return promise{gap: recovery(t) + slack, away: lasted}
 }
 
 // aMoment is for faults that are over as soon as they are injected.
@@ -189,7 +197,7 @@ func aMoment(t election.Timing, dice *rand.Rand) time.Duration {
 
 // aTakeover is long enough for another candidate to lead meanwhile.
 func aTakeover(t election.Timing, dice *rand.Rand) time.Duration {
-	return bounds(t, 0).DeadServer.Worst.Total() + upTo(dice, t.LeaseDuration/2)
+	return worst(t) + upTo(dice, t.LeaseDuration/2)
 }
 
 // anOutage may or may not outlast the leader's term.

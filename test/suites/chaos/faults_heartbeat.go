@@ -47,7 +47,7 @@ var heartbeatFaults = []fault{
 // its own locks back, as after an outage. What is put back is waited for as the record
 // of somebody else (L4).
 func anotherEpoch(t election.Timing, _ time.Duration) promise {
-	return promise{gap: bounds(t, 0).Recovery.Worst.Total() + slack}
+	return promise{gap: recovery(t) + slack}
 }
 
 // byHeartbeatEdit is what holds for one of the edits. Where the Lease names another

@@ -152,7 +152,7 @@ func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) er
 // of a legacy leader. It ends its term at once (M8) and releases the Lease. The
 // next one's work begins when the collector has removed that owner.
 func owned(t election.Timing, _ time.Duration) promise {
-	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, releases: true, changes: 1}
+	return promise{gap: t.WithDefaults().AttemptTimeout + slack, releases: true, changes: 1}
 }
 
 // byOwner is what holds if a pod is added to the owners, or one of them is

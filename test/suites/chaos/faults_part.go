@@ -48,8 +48,8 @@ const electionOfEtcd = 4 * time.Second
 // to the API server in its zone is lost.
 func reelection(t election.Timing, _ time.Duration) promise {
 	p := reconnected(t, 0)
-	if electionOfEtcd > bounds(t, 0).OutageSurvived.Total() {
-		p.gap = max(p.gap, bounds(t, 0).Recovery.Worst.Total()+t.WithDefaults().AttemptTimeout+slack)
+	if electionOfEtcd > survived(t) {
+		p.gap = max(p.gap, recovery(t)+t.WithDefaults().AttemptTimeout+slack)
 	}
 	return promise{gap: electionOfEtcd + p.gap, changes: 2}
 }

@@ -37,7 +37,7 @@ var processFaults = []fault{
 
 // rolled: each leader stops in good order, and every candidate may have led.
 func rolled(t election.Timing, _ time.Duration) promise {
-	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, releases: true, changes: len(zones)}
+	return promise{gap: t.WithDefaults().AttemptTimeout + slack, releases: true, changes: len(zones)}
 }
 
 func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {

@@ -36,9 +36,11 @@ var zoneFaults = []fault{
 	},
 }
 
-// lossInOutage: the leader is gone, and nobody gets an answer while it lasts.
+// lossInOutage: the leader is gone, and nobody gets an answer while it lasts. At worst the followers
+// see the last renewal only after it, when a request that hangs and its pause are over.
 func lossInOutage(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: bounds(t, lasted).LossInOutage.Worst.Total() - lasted + slack, away: lasted, lease: true, changes: 1}
+	t = t.WithDefaults()
+	return promise{gap: worst(t) + t.RenewInterval + t.AttemptTimeout + slack, away: lasted, lease: true, changes: 1}
 }
 
 func leaderZoneDark(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {

@@ -197,7 +197,7 @@ func mostLed[P comparable](printed map[P][]events.Event) (leader P) {
 func (g *group) awaitLeader(ctx context.Context) (*seat, error) {
 	for began := time.Now(); ; {
 		leader, err := g.leader()
-		if err == nil || time.Since(began) > bounds(g.stage.plan.longest(), 0).DeadServer.Worst.Total() {
+		if err == nil || time.Since(began) > worst(g.stage.plan.longest()) {
 			return leader, err
 		}
 		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {

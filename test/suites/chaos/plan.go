@@ -209,7 +209,7 @@ func (p plan) timing() string {
 // survivesALostRequest reports whether a term survives one lost request with any of
 // the timings.
 func (p plan) survivesALostRequest() bool {
-	return !slices.ContainsFunc(p.timingsOf(), func(t election.Timing) bool { return bounds(t, 0).OutageSurvived.Total() < 0 })
+	return !slices.ContainsFunc(p.timingsOf(), func(t election.Timing) bool { return survived(t) < 0 })
 }
 
 // again is the plan for repeating a run, whatever later plans draw for it: with

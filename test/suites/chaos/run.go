@@ -220,10 +220,10 @@ func (s *stage) shown(ctx context.Context, bites []bite, until time.Time) error 
 	if ending.IsZero() {
 		return sleep.For(ctx, time.Until(until))
 	}
-	worst := bounds(s.plan.longest(), 0).DeadServer.Worst.Total()
+	longest := worst(s.plan.longest())
 	for time.Now().Before(until) {
 		if s.ledSince(ending) {
-			return sleep.For(ctx, min(time.Until(until), max(0, s.plan.Lasts-worst)))
+			return sleep.For(ctx, min(time.Until(until), max(0, s.plan.Lasts-longest)))
 		}
 		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
 			return err

@@ -40,7 +40,7 @@ func TestKubectlFindsThePluginAndCompletesItsCommands(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "kubectl_complete-zonelect"), []byte(program), 0o700))
 
 	verbs := k.complete(t, s.ctx, "zonelect", "")
-	for _, verb := range []string{"status", "history", "doctor", "handover", "evacuate", "restore", "migrate", "timing", "version", "completion"} {
+	for _, verb := range []string{"status", "history", "doctor", "handover", "evacuate", "restore", "migrate", "version", "completion"} {
 		if !slices.Contains(verbs, verb) {
 			t.Errorf("kubectl zonelect TAB gives %q, without %s", verbs, verb)
 		}

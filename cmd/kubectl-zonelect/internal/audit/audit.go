@@ -91,11 +91,9 @@ type Report struct {
 	Period   *Span `json:"period,omitempty"`
 	Lease    *Span `json:"leaseDuration,omitempty"`
 	Deadline *Span `json:"renewDeadline,omitempty"`
-	// Crash and LostZone are how long nobody leads at worst. Outage is which outage of the API a leader
-	// outlives; without one, it outlives any.
-	Crash    Span  `json:"crash"`
-	LostZone Span  `json:"lostZone"`
-	Outage   *Span `json:"outage,omitempty"`
+	// Crash and LostZone are how long nobody leads at worst.
+	Crash    Span `json:"crash"`
+	LostZone Span `json:"lostZone"`
 
 	Findings []doctor.Finding `json:"findings,omitempty"`
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/plan"
 )
 
 // Hints are what helps, by check. They are the same for all elections, so that many of them share one.
@@ -24,7 +23,6 @@ var hints = map[string]string{
 	"late":        "look at the API server's latency, and at the holder's CPU limit and its client's QPS; a longer lease leaves more room",
 	"tight":       "renew at least three times in a lease",
 	"margin":      "make LeaseDuration longer than RenewDeadline and RetryPeriod together, with some time to stop on top, such as 15s/10s/2s",
-	"fragile":     "use a longer RenewDeadline, and a longer lease with it: an election of etcd takes about a second",
 	"flaps":       "look at why leaders end: restarts, probes, memory, the API server's latency; a longer timing helps against outages of the API",
 	"one-replica": "run two replicas, in different zones: with one, nobody waits to take over, whatever elects",
 	"one-zone":    "spread the replicas by topologySpreadConstraints on topology.kubernetes.io/zone",
@@ -199,9 +197,6 @@ func (j *judgement) checkMargin() []doctor.Finding {
 	stops := j.deadline + retry
 	if stops >= j.last.Lease && retry > 0 {
 		return []doctor.Finding{say("margin", doctor.Warning, "its arguments allow two leaders: a leader that is cut off stops up to %s after its last renewal (RenewDeadline %s and RetryPeriod %s), and another leads after %s", short(stops.Milliseconds()), j.deadline, short(retry.Milliseconds()), j.last.Lease)}
-	}
-	if o := j.report.Outage; j.report.Elector == ClientGo && o != nil && o.Visible && o.LeastMilliseconds < plan.EtcdElectionDefault.Milliseconds() {
-		return []doctor.Finding{say("fragile", doctor.Warning, "with its RenewDeadline of %s a leader outlives no more than %s without the API", j.deadline, short(o.LeastMilliseconds))}
 	}
 	return nil
 }

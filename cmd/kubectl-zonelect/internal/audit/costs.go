@@ -9,10 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/clientgo"
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/plan"
 )
 
 // Span is a duration, or a range of which it is not visible where in it the duration is.
@@ -101,17 +98,7 @@ func deadlines(by Elector, lease, period time.Duration) (least, most time.Durati
 	return min(period, lease), lease
 }
 
-// bounds is what follows from a timing by the rules of an elector.
-func bounds(by Elector, lease, deadline, period time.Duration, replicas int) plan.Bounds {
-	t := election.Timing{LeaseDuration: lease, RenewDeadline: deadline, RenewInterval: period}.WithDefaults()
-	r := plan.Requirements{RoundTrip: plan.RoundTripDefault, Candidates: max(2, replicas), Zones: 2, MaxClockDrift: timing.DefaultMaxClockDrift, EtcdElection: plan.EtcdElectionDefault}
-	if by == Zonelect {
-		return plan.BoundsOf(t, r)
-	}
-	return clientgo.Bounds(t, r)
-}
-
-// cost fills in what the losses of a leader and of a zone cost, and which outage a leader outlives.
+// cost fills in what the losses of a leader and of a zone cost.
 func (j *judgement) cost() {
 	r, replicas := &j.report, 0
 	for _, n := range r.Replicas {
@@ -124,24 +111,14 @@ func (j *judgement) cost() {
 	}
 	lease, period := j.last.Lease, cmp.Or(j.period, j.retry)
 	r.Crash, r.LostZone = atLeast(lease), atLeast(lease)
-	outage := between(0, lease)
-	least, most := deadlines(r.Elector, lease, period)
-	if r.Deadline != nil && r.Deadline.Visible {
-		least, most = j.deadline, j.deadline
-	} else if lease > 0 {
-		r.Deadline = new(between(least, most))
+	if lease > 0 && (r.Deadline == nil || !r.Deadline.Visible) {
+		r.Deadline = new(between(deadlines(r.Elector, lease, period)))
 	}
-	if period > 0 && lease > 0 && r.Elector != Other {
-		b := bounds(r.Elector, lease, most, period, replicas)
-		r.Crash, r.LostZone = exactly(b.Kill.Worst.Total()), exactly(b.DeadServer.Worst.Total())
-		worst := max(0, bounds(r.Elector, lease, least, period, replicas).OutageSurvived.Total())
-		outage = between(worst, max(worst, b.OutageSurvived.Total()))
-		outage.Visible = least == most
+	if period > 0 && lease > 0 && r.Elector == Zonelect {
+		takeover, _ := timing.Timing{LeaseDuration: lease, RenewInterval: period}.Bounds()
+		r.Crash, r.LostZone = exactly(takeover), exactly(takeover)
 	}
 	if lost {
 		r.LostZone = atLeast(max(evicted, lease))
-	}
-	if lease > 0 {
-		r.Outage = &outage
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/plan"
 )
 
 // Kind is what an event is about.
@@ -107,9 +106,9 @@ type Seen struct {
 	Unswept string
 }
 
-// RoundTrip is the time that requests are expected not to exceed: that of a plan, or the slowest that
-// was measured.
-func (s Seen) RoundTrip() time.Duration { return max(plan.RoundTripDefault, s.Slowest) }
+// RoundTrip is the time that requests are expected not to exceed: 50 ms, or the slowest that was
+// measured.
+func (s Seen) RoundTrip() time.Duration { return max(50*time.Millisecond, s.Slowest) }
 
 // bounds are how long each takeover may take, at that round trip.
 type bounds struct {
@@ -118,15 +117,16 @@ type bounds struct {
 	heal  time.Duration // from when the connection was restored
 }
 
-// bounds returns what a timing promises. The winner may not be the candidate that goes first: that may
-// be one that was killed, which the others count among them for some minutes.
+// bounds allows the few requests of a takeover, and that two candidates that go first do not come: they
+// may have been killed, and the others count them among them for some minutes. A candidate whose
+// connection was cut may wait for a request that hangs, and for the pauses after it.
 func (s Seen) bounds() bounds {
 	t := s.Timing.WithDefaults()
-	b := plan.BoundsOf(t, plan.Requirements{RoundTrip: s.RoundTrip(), Candidates: Candidates, Zones: 1})
+	trip, later := s.RoundTrip(), (Candidates-1)*t.RenewInterval/10
 	return bounds{
-		stop:  b.Stop.Worst.Total() + b.TakeoverDelay.Total(),
-		lease: b.Kill.Worst.Total() + b.TakeoverDelay.Total() - t.LeaseDuration,
-		heal:  b.Recovery.Worst.Total() + t.RenewInterval*3/2,
+		stop:  5*trip + later,
+		lease: 4*trip + later + time.Duration(float64(t.LeaseDuration)*t.MaxClockDrift),
+		heal:  12*trip + t.AttemptTimeout + 2*t.RenewInterval,
 	}
 }
 

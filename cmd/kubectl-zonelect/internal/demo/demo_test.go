@@ -96,7 +96,7 @@ func TestEachPromiseIsJudgedByWhatWasSeen(t *testing.T) {
 		"it does not follow": {func(s *Seen) { without(s, "candidate-3_1", Following) },
 			map[string]Result{"heal": Broken}, "the former leader did not follow"},
 		"it follows late": {func(s *Seen) { change(s, "candidate-3_1", Following, 48) },
-			map[string]Result{"heal": Broken}, "the former leader followed 7.50 s after its connection was back (at most 6.55 s)"},
+			map[string]Result{"heal": Broken}, "the former leader followed 7.50 s after its connection was back (at most 6.60 s)"},
 		"it leads again": {func(s *Seen) {
 			s.Events = append(s.Events, Event{Time: at(40.8), Candidate: "candidate-3_1", Kind: Leading, Token: 12}, Event{Time: at(43), Candidate: "candidate-3_1", Kind: Stopped})
 		}, map[string]Result{"heal": Broken, "one-leader": Broken}, "the former leader led again, beside candidate-1_2"},

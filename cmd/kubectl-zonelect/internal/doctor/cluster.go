@@ -32,8 +32,8 @@ type Cluster struct {
 	Refused             string
 	Shed                bool
 
-	// RenewDeadline is the shortest of the locks that were looked at.
-	RenewDeadline time.Duration
+	// Answer is how long an answer may take: the shortest of the locks that were looked at.
+	Answer time.Duration
 
 	Slices     Fact[[]discoveryv1.EndpointSlice] // of the Service kubernetes
 	Webhooks   Fact[[]Webhook]

@@ -18,7 +18,6 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/plan"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -294,7 +293,7 @@ func (l Lock) lastChange(t inspect.Term) Finding {
 			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with %s", Page("operate.md#fault-by-fault"))
 	case t.Cause == string(status.CauseExpired) && gap > lasts/2:
 		return say(Note, "%s: the leader before fell silent, and the others waited for its lease", text).
-			do("that is as long as it takes without proof of death, which needs the right to watch pods (%s) and a kubelet that reports the end; or use a shorter lease ('kubectl zonelect timing')", l.grant("proof"))
+			do("that is as long as it takes without proof of death, which needs the right to watch pods (%s) and a kubelet that reports the end; or use a shorter lease (%s)", l.grant("proof"), Page("timing.md"))
 	case gap > lasts/2:
 		return say(Note, "%s", text).do("%s shows earlier terms", l.kubectl("zonelect history %s", named(l.Name, "LOCK")))
 	}
@@ -438,18 +437,18 @@ func timingOf(lasts time.Duration) election.Timing {
 	return election.Timing{LeaseDuration: lasts, RenewDeadline: part(defaults.RenewDeadline), RenewInterval: part(defaults.RenewInterval), Exclusive: true}
 }
 
-// RenewDeadline is that of the lock's lease, as far as it is known.
-func (l Lock) RenewDeadline() time.Duration { return timingOf(l.lasts()).RenewDeadline }
-
-// holds is how long each answer may take without the end of a term: docs/timing.md, A slow API server.
-func holds(renewDeadline time.Duration) time.Duration { return renewDeadline * 2 / 5 }
+// Answer is how long each answer may take without the end of a term, as far as the timing is known.
+func (l Lock) Answer() time.Duration {
+	_, most := timingOf(l.lasts()).Bounds()
+	return most
+}
 
 // longer says which timing holds if each answer takes that long.
 func longer(answers time.Duration) string {
 	for _, t := range []election.Timing{defaults, {LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}} {
-		if answers <= holds(t.RenewDeadline) {
+		if _, most := t.Bounds(); answers <= most {
 			return fmt.Sprintf("use %.0f/%.0f/%.0f (LeaseDuration/RenewDeadline/RenewInterval in seconds), which holds while answers take up to %s",
-				t.LeaseDuration.Seconds(), t.RenewDeadline.Seconds(), t.RenewInterval.Seconds(), holds(t.RenewDeadline))
+				t.LeaseDuration.Seconds(), t.RenewDeadline.Seconds(), t.RenewInterval.Seconds(), most)
 		}
 	}
 	return "no usual timing holds then: mend what is slow"
@@ -457,20 +456,11 @@ func longer(answers time.Duration) string {
 
 // fits compares a lease with round trips.
 func (l Lock) fits(lasts time.Duration) []Finding {
-	t := timingOf(lasts)
-	trip := max(l.RoundTrip, plan.RoundTripDefault)
-	if most := holds(t.RenewDeadline); trip > most {
-		return []Finding{say(Warning, "a lease of %s is short for requests of %s: beyond %s a leader loses its terms", lasts, trip.Round(time.Millisecond), most).do("%s; see the checks latency and webhooks", longer(trip))}
+	_, most := timingOf(lasts).Bounds()
+	if l.RoundTrip > most {
+		return []Finding{say(Warning, "a lease of %s is short for requests of %s: beyond %s a leader loses its terms", lasts, l.RoundTrip.Round(time.Millisecond), most).do("%s; see the checks latency and webhooks", longer(l.RoundTrip))}
 	}
-	var all []Finding
-	for _, warning := range plan.Warnings(t, plan.Requirements{RoundTrip: trip}) {
-		all = append(all, say(Warning, "a lease of %s is short for requests of %s: %s", lasts, trip.Round(time.Millisecond), warning).
-			do("'kubectl zonelect timing --round-trip %s' finds a timing that fits; here the other durations are guessed from the lease", trip.Round(time.Millisecond)))
-	}
-	if len(all) == 0 {
-		all = append(all, say(OK, "the lease of %s is long enough for requests of %s", lasts, trip.Round(time.Millisecond)))
-	}
-	return all
+	return []Finding{say(OK, "with a lease of %s a leader keeps its terms while requests take up to %s", lasts, most)}
 }
 
 var defaults = election.Timing{}.WithDefaults()

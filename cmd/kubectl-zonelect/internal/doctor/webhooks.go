@@ -138,7 +138,8 @@ func checkWebhooks(c Cluster) []Finding {
 		return unread("whether webhooks stand before Leases", c.Webhooks.Unknown)
 	}
 	var all []Finding
-	most := holds(cmp.Or(c.RenewDeadline, defaults.RenewDeadline))
+	_, most := defaults.Bounds()
+	most = cmp.Or(c.Answer, most)
 	var mutating, validating, longest time.Duration
 	for _, w := range c.Webhooks.Value {
 		if !slices.Contains(w.Of, "leases") && !c.Legacy {
