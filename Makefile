@@ -18,7 +18,7 @@ GOTESTSUM := $(CURDIR)/build/bin/$(GOTESTSUM_VERSION)/gotestsum
 VULN_VERSION := v1.9.0
 VULN := $(CURDIR)/build/bin/$(VULN_VERSION)/govulncheck
 
-# What a release compiles with: one without known faults. cmd/kubectl-zonelect/dist/build.go and
+# What a release compiles with: one without known faults. .goreleaser.yaml and
 # cmd/zonelect-sidecar/Containerfile name it, too.
 RELEASE_GO := go1.27.3
 
@@ -44,7 +44,6 @@ each = @set -e; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)); done
 # Variables that are for the command line alone, not for the environment.
 ARGS :=
 RUN :=
-DIST :=
 OUTSIDE :=
 OF :=
 
@@ -195,8 +194,8 @@ $(VULN):
 	GOBIN=$(@D) GOWORK=off GOTOOLCHAIN=$(RELEASE_GO) go install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION)
 
 .PHONY: packaging
-packaging: ## Manifests and release, as a newcomer gets them (10 min); DIST=1 or fresh: dist's files, too
-	cd test && ZONELECT_DIST=$(DIST) go test -v -count=1 -timeout $(if $(DIST),3h,60m) $(if $(RUN),-run '$(RUN)') ./suites/packaging/
+packaging: ## Manifests and release, as a newcomer gets them (10 min)
+	cd test && go test -v -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./suites/packaging/
 
 .PHONY: chaos
 chaos: ## Faults beside client-go (10 min); ARGS='--minutes 480 --ledger build/chaos.jsonl': 8 h
@@ -235,10 +234,6 @@ bench: ## What elections cost beside client-go (10 min); OF=scale, latency or se
 .PHONY: candidate
 candidate: ## The program that tests and demos elect, as build/bin/candidate
 	go build -o build/bin/candidate ./test/programs/candidate
-
-.PHONY: dist
-dist: ## The files of a release of kubectl-zonelect, in build/dist (minutes); VERSION=v0.1.0
-	cd cmd/kubectl-zonelect && go run ./dist $(if $(VERSION),-version $(VERSION))
 
 .PHONY: release
 release: ## Check and tag VERSION=v0.1.0 of all modules; says what to push (half an hour)

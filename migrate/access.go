@@ -83,7 +83,7 @@ func (m *Migration) permissions(ctx context.Context, to Phase) Check {
 	}
 	if len(missing) > 0 {
 		c.OK, c.Detail = false, "missing: "+strings.Join(missing, ", ")
-		c.ToDo = "bind ClusterRole zonelect-migrate ('kubectl zonelect rights migrate' prints it) to this user, or run as a user with those rights"
+		c.ToDo = "bind ClusterRole zonelect-migrate ('kubectl apply -k https://github.com/zonelect/zonelect//config/people/migrate' makes it) to this user, or run as a user with those rights"
 	}
 	return c
 }

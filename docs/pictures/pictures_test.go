@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write the pictures")
 
 func pictures() []*picture {
-	return []*picture{zones(), zoneLoss(), outage(), ways(), terminal(), timing(), migration(), architecture(), failover(), requests()}
+	return []*picture{zones(), zoneLoss(), outage(), ways(), timing(), migration(), architecture(), failover(), requests()}
 }
 
 func TestThePicturesAreThoseOfTheirSource(t *testing.T) {
@@ -42,7 +42,7 @@ func TestThePicturesAreThoseOfTheirSource(t *testing.T) {
 // TestEveryPictureIsShown: each file is drawn here, and a document shows it.
 func TestEveryPictureIsShown(t *testing.T) {
 	var documents strings.Builder
-	for _, pattern := range []string{"../../*.md", "../*.md", "../cli/*.md"} {
+	for _, pattern := range []string{"../../*.md", "../*.md"} {
 		files, _ := filepath.Glob(pattern) // the pattern is well-formed
 		for _, file := range files {
 			text, err := os.ReadFile(file)

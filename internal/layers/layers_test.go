@@ -33,7 +33,6 @@ var outside = map[string]string{
 // of it imports is not allowed. Package heartbeat may import all, and nobody may import it: it is
 // experimental, and on the way of nobody who does not use it.
 var house = map[string]string{
-	"config":                  "", // the plugin prints it
 	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/handovers internal/live internal/metrics internal/sleep locks",
 	"election/internal/rules": "election/status internal/evacuations internal/history locks",
 	"election/status":         "",

@@ -47,8 +47,8 @@ which often is not zonelect. The exit code is 1 if there is a problem.
 The heartbeats of nodes, the Leases by which API servers and zonelect's candidates announce themselves,
 and those that are empty are not elections.
 
-ClusterRole zonelect-audit ('kubectl zonelect rights audit' prints it) grants what the command needs to
-read. With fewer rights, a note says what is not known.`
+ClusterRole zonelect-audit grants what the command needs to read. With fewer rights, a note says what is
+not known.`
 
 const auditExample = `  # All elections of the cluster
   kubectl zonelect audit -A

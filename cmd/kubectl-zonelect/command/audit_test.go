@@ -204,7 +204,7 @@ func TestAuditSaysOnceWhatIsMissing(t *testing.T) {
 		inABubble(t, func(t *testing.T, w *world) {
 			w.fleet()
 			w.answers(verb+" /apis/coordination.k8s.io/v1/leases", apitest.Forbidden)
-			if r := w.run("audit", "-A"); r.code != exitError || !strings.Contains(r.errors, "ClusterRole zonelect-audit grants that: kubectl zonelect rights audit") {
+			if r := w.run("audit", "-A"); r.code != exitError || !strings.Contains(r.errors, "ClusterRole zonelect-audit grants that: kubectl apply -k https://github.com/zonelect/zonelect//config/people/audit") {
 				t.Errorf("without %s: exit code %d, %s%s", verb, r.code, r.out, r.errors)
 			}
 		})

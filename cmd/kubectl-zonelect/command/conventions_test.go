@@ -11,9 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -65,9 +62,6 @@ func TestSeveralLocksAreAListInTheirOrder(t *testing.T) {
 				t.Errorf("%s: exit code %d: %s", line, r.code, r.errors)
 			}
 		}
-		if r := w.run("__complete", "status", "plain", ""); strings.Contains(r.out, "plain") || !strings.Contains(r.out, "given-up\n") {
-			t.Errorf("after plain it completes to %q", r.out)
-		}
 	})
 }
 
@@ -77,21 +71,6 @@ func TestVIsTheLevelOfTheLog(t *testing.T) {
 		w.fill()
 		if r := w.run("status", "op", "-v=0"); r.code != exitOK {
 			t.Errorf("exit code %d: %s", r.code, r.errors)
-		}
-	})
-}
-
-func TestNamespacesAreCompleted(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.server.Put("/api/v1/namespaces/other", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-		for _, line := range []string{"status -n ", "handover op --namespace ", "migrate plan -n "} {
-			if r := w.run(append([]string{"__complete"}, strings.Split(line, " ")...)...); !strings.HasPrefix(r.out, "ns\nother\n:4") {
-				t.Errorf("%q completes to %q", line, r.out)
-			}
-		}
-		w.forbid("list", "/namespaces")
-		if r := w.run("__complete", "status", "-n", ""); !strings.HasPrefix(r.out, ":") {
-			t.Errorf("without the right it completes to %q", r.out)
 		}
 	})
 }

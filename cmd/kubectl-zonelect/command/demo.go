@@ -37,8 +37,8 @@ Each promise gets a line with its figure, the largest figure that keeps it, and 
   nothing-left  no Lease and no process is left
 
 What is allowed follows from the timing and from how long requests take, which is measured before. The
-exit code is 1 if a promise was not kept. ClusterRole zonelect-demo ('kubectl zonelect rights demo'
-prints it), bound in the namespace, grants what the command needs.`
+exit code is 1 if a promise was not kept. ClusterRole zonelect-demo, bound in the namespace, grants what
+the command needs.`
 
 const demoExample = `  # In the namespace of the current context
   kubectl zonelect demo

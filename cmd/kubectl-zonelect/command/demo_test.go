@@ -237,7 +237,7 @@ func TestDemoBeginsNothingWhereItCannotEnd(t *testing.T) {
 		breaks func(*world)
 		want   string
 	}{
-		"no right":   {func(w *world) { w.denied = true }, "you may not get, list, watch, create, update, delete leases.coordination.k8s.io in namespace ns; nothing was created\nClusterRole zonelect-demo grants that: kubectl zonelect rights demo | kubectl apply -f - && kubectl create rolebinding zonelect-demo --clusterrole=zonelect-demo --user=USER -n ns\n"},
+		"no right":   {func(w *world) { w.denied = true }, "you may not get, list, watch, create, update, delete leases.coordination.k8s.io in namespace ns; nothing was created\nClusterRole zonelect-demo grants that: kubectl apply -k https://github.com/zonelect/zonelect//config/people/demo && kubectl create rolebinding zonelect-demo --clusterrole=zonelect-demo --user=USER -n ns\n"},
 		"no context": {func(w *world) { w.absent = errors.New(`context "gone" does not exist`) }, `context "gone" does not exist`},
 		"read-only": {func(w *world) {
 			w.answers(create, status(http.StatusForbidden, "Forbidden", `leases "x" is forbidden: ValidatingAdmissionPolicy 'frozen' denied request`))

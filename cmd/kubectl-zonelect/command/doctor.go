@@ -37,8 +37,7 @@ Each check gives a line. "->" says what to do.
   problem  nobody can lead, or only much later; the exit code is 1
 
 Go on with https://github.com/zonelect/zonelect/blob/main/docs/operate.md. ClusterRole
-zonelect-doctor ('kubectl zonelect rights doctor' prints it) grants the rights. With fewer rights, a note
-says what is not known.`
+zonelect-doctor grants the rights. With fewer rights, a note says what is not known.`
 
 const doctorExample = `  kubectl zonelect doctor my-operator          # why does nobody lead?
   kubectl zonelect doctor -n metal3-system     # all locks of a namespace
@@ -82,7 +81,7 @@ func newDoctor(env *environment) *cobra.Command {
 
 		Annotations: roleDoctor.marks(),
 	}
-	c.ValidArgsFunction = completeLocks(env)
+	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.Flags().DurationVar(&d.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by this machine's clock. 0: trust the clock.")
 	c.Flags().StringVar(&d.legacyName, "legacy-name", "", "Name of the legacy lock. Default: the name on the Lease, or else the lock's.")
 	c.Flags().BoolVar(&d.pre, "pre", false, "Check the cluster and the namespace before the operator LOCK is installed.")

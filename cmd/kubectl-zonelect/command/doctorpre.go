@@ -11,6 +11,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -67,30 +68,18 @@ func (c cluster) hasNodesOutside(ctx context.Context) (bool, error) {
 // may bind it. It returns what was refused; empty if nothing was. Who has a Role of that name needs the
 // right to change it.
 func (c cluster) tryGrant(ctx context.Context, lock, account string) (refused string) {
-	all, err := (&rightsCommand{namespace: c.namespace, account: account, lock: lock}).objects("lease")
-	if err != nil {
-		return err.Error()
-	}
 	needs := []authorizationv1.ResourceAttributes{{Verb: apierror.Create, Resource: "rolebindings"}}
-	for _, o := range all {
-		id := apierror.Object{Resource: apierror.Roles, Namespace: c.namespace, Name: o.GetName()}
-		if o.GetKind() != id.Kind {
-			continue
-		}
-		body, err := o.MarshalJSON()
-		if err != nil {
-			return err.Error()
-		}
-		err = rawapi.Request(c.rbac, http.MethodPost, id.Resource, id.Namespace).Param("dryRun", metav1.DryRunAll).Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error()
-		switch err = id.Explain(apierror.Create, err); {
-		case errors.Is(err, locks.ErrConflict):
-			needs = append(needs, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "roles", Name: id.Name})
-		case err != nil:
-			return role("").explained(err)
-		}
-		if c.may(ctx, authorizationv1.ResourceAttributes{Verb: "escalate", Resource: "roles", Name: id.Name}) == "" { // it passes without the rights themselves
-			needs = append(needs, authorizationv1.ResourceAttributes{Verb: "bind", Resource: "roles", Name: id.Name})
-		}
+	r := candidatesRole(c.namespace, account, lock)
+	id := apierror.Object{Resource: apierror.Roles, Namespace: r.Namespace, Name: r.Name}
+	err := rawapi.Request(c.rbac, http.MethodPost, id.Resource, id.Namespace).Param("dryRun", metav1.DryRunAll).Body(r).Do(ctx).Error()
+	switch err = id.Explain(apierror.Create, err); {
+	case errors.Is(err, locks.ErrConflict):
+		needs = append(needs, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "roles", Name: id.Name})
+	case err != nil:
+		return role("").explained(err)
+	}
+	if c.may(ctx, authorizationv1.ResourceAttributes{Verb: "escalate", Resource: "roles", Name: id.Name}) == "" { // it passes without the rights themselves
+		needs = append(needs, authorizationv1.ResourceAttributes{Verb: "bind", Resource: "roles", Name: id.Name})
 	}
 	for _, need := range needs {
 		if refused := c.may(ctx, need); refused != "" {
@@ -98,6 +87,18 @@ func (c cluster) tryGrant(ctx context.Context, lock, account string) (refused st
 		}
 	}
 	return ""
+}
+
+// candidatesRole is the Role of config/operator/lease.
+func candidatesRole(namespace, account, lock string) *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "zonelect-lease-" + account},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "create", "update", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{lock}, Verbs: []string{"get"}},
+		},
+	}
 }
 
 // permits asks whether this user may do something in the namespace.

@@ -6,12 +6,15 @@ package command
 import (
 	"maps"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 )
@@ -124,5 +127,21 @@ func TestDoctorRefusesWhatItCannotLookForBeforeAnInstallation(t *testing.T) {
 				t.Errorf("%s: exit code %d, want %q: %s%s", line, r.code, want, r.out, r.errors)
 			}
 		})
+	}
+}
+
+// TestTheTrialIsOfTheRoleOfConfig for the lock that it names.
+func TestTheTrialIsOfTheRoleOfConfig(t *testing.T) {
+	raw, err := os.ReadFile("../../../config/operator/lease/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(raw), "\n---\n")
+	var want rbacv1.Role
+	if err := yaml.Unmarshal([]byte(first), &want); err != nil {
+		t.Fatal(err)
+	}
+	if got := candidatesRole("ns", "op", "my-operator"); !reflect.DeepEqual(got.Rules, want.Rules) || got.Name != want.Name+"-op" {
+		t.Errorf("%s has the rules %+v, and config %+v", got.Name, got.Rules, want.Rules)
 	}
 }

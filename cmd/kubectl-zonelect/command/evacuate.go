@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
 	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -34,7 +35,7 @@ Locks that are created later are not marked. 'kubectl zonelect restore' or --unt
 Leaders do not move back by themselves.
 
 The command refuses (exit code 3) if the zone has no candidates and no nodes, or if no zone would be left.
-ClusterRole zonelect-shift ('kubectl zonelect rights shift' prints it) grants the rights.`
+ClusterRole zonelect-shift grants the rights.`
 
 const evacuateExample = `  kubectl zonelect evacuate zone-a -A --dry-run     # what it would do
   kubectl zonelect evacuate zone-a -A               # the cloud says that zone-a is in trouble
@@ -57,7 +58,7 @@ type evacuation struct {
 func newEvacuate(env *environment) *cobra.Command {
 	e := &evacuation{env: env}
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
-	c.ValidArgsFunction = completeFirst(env, &e.everywhere, zonesIn)
+	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.Flags().StringVar(&e.until, "until", "", "When the evacuation ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. Default: restore ends it.")
 	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "How long to wait until the leaders have moved.")
 	return c
@@ -214,7 +215,7 @@ func (e *evacuation) tellUnaware(found []inspect.Election) {
 			}
 		}
 	}
-	const advice = "give them the right to read nodes ('kubectl zonelect rights zone --service-account NAME' prints it) or NODE_ZONE, and restart them"
+	const advice = "give them the right to read nodes (kustomize base zone: see " + doctor.Rights + ") or NODE_ZONE, and restart them"
 	if inside > 0 {
 		e.env.tell("note: candidates in zone %s that do not know their zone may lead there again (%d): %s\n", e.zone, inside, advice)
 	}

@@ -212,27 +212,3 @@ func TestLocksOfCandidatesThatDoNotLeadAreMarkedToo(t *testing.T) {
 		golden(t, "evacuate-client-go", w.run("evacuate", "za"))
 	})
 }
-
-func TestZonesAndIdentitiesAreCompleted(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.operators()
-		w.annotate("alpha", record.AnnotationEvacuated, "zx=1990-01-01T00:00:00Z")
-		for line, want := range map[string]string{
-			"handover ":                      "alpha\nbeta\ngamma\n",
-			"handover alpha --to ":           "alpha-za_1\nalpha-zb_1\nalpha-zc_1\n",
-			"handover gamma --to-zone ":      "za\nzb\n",
-			"evacuate ":                      "za\nzb\nzc\n",
-			"evacuate -A ":                   "za\nzb\nzc\n",
-			"evacuate za ":                   "",
-			"restore ":                       "zx\n",
-			"restore -n other ":              "",
-			"handover --to ":                 "",
-			"handover alpha beta --to-zone ": "za\nzb\nzc\n",
-		} {
-			args := append([]string{"__complete"}, strings.Split(line, " ")...)
-			if r := w.run(args...); !strings.HasPrefix(r.out, want+":4") {
-				t.Errorf("%q completes to %q, want %q", line, r.out, want)
-			}
-		}
-	})
-}

@@ -27,9 +27,8 @@ The command refuses (exit code 3) and changes nothing if nobody leads, or if the
 unhealthy or dead. The leader may refuse too. If the leader has not answered within --timeout, or if you
 interrupt the command, it takes the request back.
 
-ClusterRole zonelect-shift ('kubectl zonelect rights shift' prints it) grants the rights: get, list, watch
-and update on leases. With get on pods and nodes, the command also refuses a successor whose pod or node is
-dead.`
+ClusterRole zonelect-shift grants the rights: get, list, watch and update on leases. With get on pods and
+nodes, the command also refuses a successor whose pod or node is dead.`
 
 const handoverExample = `  kubectl zonelect handover my-operator                      # before work on a node
   kubectl zonelect handover my-operator --to-zone zone-b`
@@ -56,7 +55,7 @@ func newHandover(env *environment) *cobra.Command {
 		Example:           handoverExample,
 		Args:              one("LOCK"),
 		Annotations:       roleShift.marks(),
-		ValidArgsFunction: completeLocks(env),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			err := h.complete(c)
 			if err == nil {
@@ -72,8 +71,6 @@ func newHandover(env *environment) *cobra.Command {
 	f.DurationVar(&h.timeout, "timeout", time.Minute, "How long to wait.")
 	addDryRun(c, &h.dryRun)
 	h.printer.addFlags(c)
-	_ = c.RegisterFlagCompletionFunc("to", completeCandidates(env, func(c inspect.Candidate) string { return c.Identity })) // the flags exist
-	_ = c.RegisterFlagCompletionFunc("to-zone", completeCandidates(env, func(c inspect.Candidate) string { return c.Zone }))
 	return c
 }
 

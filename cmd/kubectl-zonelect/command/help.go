@@ -9,11 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
-
-// pages are the documents of the commands, which have more than a help text.
-const pages = "https://github.com/zonelect/zonelect/blob/main/docs/cli/"
 
 // helpWidth is how many columns a help text has at most.
 const helpWidth = 100
@@ -39,25 +35,16 @@ func init() {
 	cobra.AddTemplateFunc("footer", footer)
 }
 
-const ofAllCommands = "The root's --help has the flags of all commands, such as --namespace and --context."
-
-// footer says where more stands.
+// footer says where the other flags are.
 func footer(c *cobra.Command) string {
-	switch {
-	case !c.HasParent():
-		return "'kubectl options' lists the other flags, which are kubectl's own.\nMore: " + pages + pageOf(c)
-	case c.Annotations[detailsKey] != "":
-		return ofAllCommands + "\nMore: " + pages + pageOf(c)
+	if c.HasParent() {
+		return "The root's --help has the flags of all commands, such as --namespace and --context."
 	}
-	return ofAllCommands
-}
-
-func pageOf(c *cobra.Command) string {
-	return strings.ReplaceAll(strings.Replace(c.CommandPath(), "kubectl-zonelect", "kubectl zonelect", 1), " ", "_") + ".md"
+	return "'kubectl options' lists the other flags, which are kubectl's own."
 }
 
 var (
-	// ofTemplates are the flags of kubectl's templates, which the page of the root explains.
+	// ofTemplates are the flags of kubectl's templates, which the root's help explains.
 	ofTemplates = []string{"allow-missing-template-keys", "show-managed-fields", "template"}
 	// ofAll are the flags of all commands that their help shows.
 	ofAll = []string{"namespace", "context", "kubeconfig", "help", "version"}
@@ -87,45 +74,17 @@ func briefUsage(f *pflag.Flag) string {
 	return before + "json, yaml, jsonpath=..., go-template=... and others of kubectl get."
 }
 
-// detailsKey marks commands with what their page says beyond their help.
-const detailsKey = "zonelect.dev/details"
-
-// detailed adds details to a command.
+// detailed adds details to a command's help.
 func detailed(c *cobra.Command, details string) *cobra.Command {
-	if c.Annotations == nil {
-		c.Annotations = map[string]string{}
-	}
-	c.Annotations[detailsKey] = details
+	c.Long += "\n\n" + details
 	return c
-}
-
-// Details returns what a command's page says beyond its help.
-func Details(c *cobra.Command) string { return c.Annotations[detailsKey] }
-
-// Documented returns the commands as their pages show them: with as few words about flags as their help has.
-func Documented() *cobra.Command {
-	root := newRoot(newEnvironment(genericiooptions.NewTestIOStreamsDiscard()))
-	var brief func(c *cobra.Command)
-	brief = func(c *cobra.Command) {
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			f.Hidden = f.Hidden || slices.Contains(ofTemplates, f.Name)
-			f.Usage = briefUsage(f)
-		})
-		for _, below := range c.Commands() {
-			brief(below)
-		}
-	}
-	brief(root)
-	return root
 }
 
 const rootDetails = `Programs read the output with -o. It takes the formats of 'kubectl get': json, yaml, kyaml, jsonpath,
 jsonpath-as-json, jsonpath-file, go-template, go-template-file, template and templatefile, with the flags
 --template, --allow-missing-template-keys and --show-managed-fields.`
 
-const statusDetails = `![Status in a terminal](../pictures/status.svg)
-
-A lock looks stale by the clock of this machine, which may differ from the holder's. So the command
+const statusDetails = `A lock looks stale by the clock of this machine, which may differ from the holder's. So the command
 watches such a lock for --observe before it calls the lock stale.
 
 LEADER: in phase dual the holder's work may not have begun. A holder that waits for legacy pods says so
@@ -190,8 +149,7 @@ The checks with --pre:
   install      whether you may grant the candidates their rights: a trial of the Role
   rights       what the service account of the operator's pods may do already
 
-ClusterRole zonelect-doctor-trial, which 'kubectl zonelect rights doctor' prints too, grants the trial
-write.`
+ClusterRole zonelect-doctor-trial, which comes with zonelect-doctor, grants the trial write.`
 
 const historyDetails = `The annotation zonelect.dev/history of the lock's Lease keeps the terms. Each acquisition by a zonelect
 candidate adds one. <none> means not known.

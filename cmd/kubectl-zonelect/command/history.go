@@ -28,7 +28,7 @@ CAUSE is how the lock had come free:
   deleted        somebody deleted the Lease, and the lease ran out
   other-program  another program took the lock, such as client-go's elector
 
-ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants the rights.`
+ClusterRole zonelect-status grants the rights.`
 
 const historyExample = `  kubectl zonelect history my-operator
   kubectl zonelect history my-operator -o wide     # to the millisecond
@@ -64,7 +64,7 @@ func newHistory(env *environment) *cobra.Command {
 
 		Annotations: roleStatus.marks(),
 	}
-	c.ValidArgsFunction = completeFirst(env, new(bool), func(f inspect.Election) []string { return []string{f.Name} })
+	c.ValidArgsFunction = cobra.NoFileCompletions
 	h.printer.addFlags(c, "wide")
 	return c
 }

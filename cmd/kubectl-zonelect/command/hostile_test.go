@@ -24,7 +24,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -67,30 +66,22 @@ var hostile = map[string]string{
 // text. A line without it and without --yes
 // also gets each format of -o.
 var hostileLines = map[string][]string{
-	"":                   {"", "TEXT", "--TEXT", "-n TEXT status op"},
-	"status":             {"", "op", "-A", "TEXT", "-n TEXT", "op --observe TEXT", "op --legacy-name TEXT", "--color TEXT"},
-	"history":            {"op", "rec", "TEXT"},
-	"doctor":             {"", "op", "rec", "TEXT", "op --legacy-name TEXT"},
-	"audit":              {"--for 16s", "-A --for 1s", "--for TEXT", "TEXT"},
-	"demo":               {"TEXT"},
-	"demo-candidate":     {"TEXT"},
-	"handover":           {"op --timeout 2s", "rec --wait=false", "rec --timeout 2s", "op --to TEXT", "op --to-zone TEXT", "TEXT", "bare"},
-	"evacuate":           {"za --dry-run", "za --timeout 2s", "zb -A --timeout 2s", "TEXT", "za --until TEXT"},
-	"restore":            {"za --dry-run", "za", "zx", "TEXT"},
-	"migrate":            {"", "TEXT"},
-	"migrate plan":       {"op", "op -l app=op", "rec", "TEXT", "op --legacy-name TEXT"},
-	"migrate advance":    {"op --dry-run", "op --yes --timeout 2s", "op -l app=op --yes --timeout 2s", "rec --dry-run", "op --to TEXT", "TEXT --yes"},
-	"migrate rollback":   {"op --dry-run", "op --yes --timeout 2s", "rec --yes --timeout 2s"},
-	"migrate clean":      {"op --dry-run", "rec --yes --timeout 2s", "op --acknowledge TEXT"},
-	"rights":             {"lease zone --service-account op --lock op", "lease --service-account TEXT", "TEXT"},
-	"version":            {""},
-	"completion":         {"", "TEXT"},
-	"completion bash":    {""},
-	"completion fish":    {""},
-	"completion kubectl": {""},
-
-	"completion powershell": {""},
-	"completion zsh":        {""},
+	"":                 {"", "TEXT", "--TEXT", "-n TEXT status op"},
+	"status":           {"", "op", "-A", "TEXT", "-n TEXT", "op --observe TEXT", "op --legacy-name TEXT", "--color TEXT"},
+	"history":          {"op", "rec", "TEXT"},
+	"doctor":           {"", "op", "rec", "TEXT", "op --legacy-name TEXT"},
+	"audit":            {"--for 16s", "-A --for 1s", "--for TEXT", "TEXT"},
+	"demo":             {"TEXT"},
+	"demo-candidate":   {"TEXT"},
+	"handover":         {"op --timeout 2s", "rec --wait=false", "rec --timeout 2s", "op --to TEXT", "op --to-zone TEXT", "TEXT", "bare"},
+	"evacuate":         {"za --dry-run", "za --timeout 2s", "zb -A --timeout 2s", "TEXT", "za --until TEXT"},
+	"restore":          {"za --dry-run", "za", "zx", "TEXT"},
+	"migrate":          {"", "TEXT"},
+	"migrate plan":     {"op", "op -l app=op", "rec", "TEXT", "op --legacy-name TEXT"},
+	"migrate advance":  {"op --dry-run", "op --yes --timeout 2s", "op -l app=op --yes --timeout 2s", "rec --dry-run", "op --to TEXT", "TEXT --yes"},
+	"migrate rollback": {"op --dry-run", "op --yes --timeout 2s", "rec --yes --timeout 2s"},
+	"migrate clean":    {"op --dry-run", "rec --yes --timeout 2s", "op --acknowledge TEXT"},
+	"version":          {""},
 }
 
 // attacked makes locks in which everything that others write is hostile.
@@ -188,6 +179,11 @@ func (w *world) refuses(text string, verbs ...string) {
 		}
 		return 0, nil
 	})
+}
+
+// Root returns the commands.
+func Root() *cobra.Command {
+	return newRoot(newEnvironment(genericiooptions.NewTestIOStreamsDiscard()))
 }
 
 // everyCommand calls do for each command, with its path.
@@ -427,49 +423,11 @@ func TestNoHintHasATextOfOthers(t *testing.T) {
 				for _, f := range all.Findings {
 					hints = append(hints, f.Hint)
 				}
-				if said := strings.ReplaceAll(strings.Join(hints, "\n"), " | kubectl apply -f -'", "'"); strings.Contains(said, "pwned") || strings.Contains(said, "evil") || strings.ContainsAny(said, "$`|&\ufffd") || len(hints) == 0 {
+				if said := strings.Join(hints, "\n"); strings.Contains(said, "pwned") || strings.Contains(said, "evil") || strings.ContainsAny(said, "$`|&\ufffd") || len(hints) == 0 {
 					t.Errorf("%s: %s: %s", name, line, said)
 				}
 			})
 		}
-	}
-}
-
-// TestCompletionHasOnlyHarmlessWords, for each command and each flag that is completed.
-func TestCompletionHasOnlyHarmlessWords(t *testing.T) {
-	word := regexp.MustCompile(`^(:\d+|-{0,2}[A-Za-z0-9][A-Za-z0-9._:@/=-]*)(\t[ -~]*)?$`)
-	var lines [][]string
-	everyCommand(func(c *cobra.Command, path string) {
-		for _, args := range []string{"", "op"} {
-			line := append(strings.Fields(path), strings.Fields(args)...)
-			lines = append(lines, slices.Concat(line, []string{""}))
-			visit := func(f *pflag.Flag) {
-				if _, is := c.GetFlagCompletionFunc(f.Name); is {
-					lines = append(lines, slices.Concat(line, []string{"--" + f.Name, ""}))
-				}
-			}
-			c.Flags().VisitAll(visit)
-			c.PersistentFlags().VisitAll(visit)
-		}
-	})
-	completed := false
-	for name, text := range hostile {
-		inABubble(t, func(t *testing.T, w *world) {
-			w.attacked(text)
-			w.announce("op", "op-good", "zg", "")
-			for _, line := range lines {
-				r := w.run(slices.Concat([]string{"__complete"}, line)...)
-				for _, got := range strings.Split(strings.TrimSuffix(r.out, "\n"), "\n") {
-					if !word.MatchString(got) {
-						t.Errorf("%s: %q gives %q", name, line, got)
-					}
-					completed = completed || got == "op-good_1"
-				}
-			}
-		})
-	}
-	if !completed {
-		t.Error("a harmless identity is not completed")
 	}
 }
 
@@ -480,7 +438,6 @@ func TestScriptsOfShellsPassUnchanged(t *testing.T) {
 		"zsh":        func(c *cobra.Command, b *bytes.Buffer) error { return c.GenZshCompletion(b) },
 		"fish":       func(c *cobra.Command, b *bytes.Buffer) error { return c.GenFishCompletion(b, true) },
 		"powershell": func(c *cobra.Command, b *bytes.Buffer) error { return c.GenPowerShellCompletionWithDesc(b) },
-		"kubectl":    func(_ *cobra.Command, b *bytes.Buffer) error { _, err := b.Write(KubectlComplete); return err },
 	} {
 		var out buffer
 		var script bytes.Buffer

@@ -119,3 +119,19 @@ func edits(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// legacyLocks returns the leader-for-life locks of the namespace; none if it may
+// not list ConfigMaps.
+func legacyLocks(ctx context.Context, c cluster) []string {
+	var names []string
+	q := rawapi.Query{Resource: apierror.ConfigMaps, Namespace: c.namespace}
+	_, err := rawapi.ListEach(ctx, c.Core, q, func() { names = nil }, func(e rawapi.Event[*corev1.ConfigMap]) {
+		if ownerref.Recognize(e.Object).Kind == ownerref.Legacy {
+			names = append(names, e.Object.Name)
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	return names
+}

@@ -32,7 +32,7 @@ Each other step changes one annotation of the Lease. The running candidates foll
 without a redeploy. An election record ends by time and cannot be sealed: there clean
 follows dual. You may interrupt a command at any time.
 
-ClusterRole zonelect-migrate ('kubectl zonelect rights migrate' prints it) grants the rights.`
+ClusterRole zonelect-migrate grants the rights.`
 
 // migration is one call of a migrate command.
 type migration struct {
@@ -114,7 +114,7 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 	c := &cobra.Command{
 		Use: use, Short: short, Example: example,
 		Args:              one("LOCK"),
-		ValidArgsFunction: completeLocks(m.env),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			err := m.complete(args[0])
 			if err == nil {

@@ -23,7 +23,7 @@ const restoreLong = `Candidates in the zone may lead again. Leaders stay where t
 func newRestore(env *environment) *cobra.Command {
 	e := &evacuation{env: env, timeout: time.Minute}
 	c := e.command("restore ZONE", "End an evacuation", restoreLong, "  kubectl zonelect restore zone-a -A", e.restore)
-	c.ValidArgsFunction = completeFirst(env, &e.everywhere, func(f inspect.Election) []string { return evacuatedOn(f.Lease) })
+	c.ValidArgsFunction = cobra.NoFileCompletions
 	return c
 }
 

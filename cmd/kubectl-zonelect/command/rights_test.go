@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -102,7 +101,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 
 // TestWhoeverLacksARightIsToldTheRoleThatHasIt, on an error and on a note.
 func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
-	const bind = "ClusterRole zonelect-%[1]s grants that: kubectl zonelect rights %[1]s | kubectl apply -f - && kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
+	const bind = "ClusterRole zonelect-%[1]s grants that: kubectl apply -k https://github.com/zonelect/zonelect//config/people/%[1]s && kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
 	inNamespace := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "rolebinding", " -n ns") }
 	inCluster := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "clusterrolebinding", "") }
 	for line, tc := range map[string]struct {
@@ -264,47 +263,4 @@ func (a *asking) run(args ...string) {
 	env := a.to.environment(a, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &buffer{}, ErrOut: &buffer{}})
 	a.to.stages(a, env)
 	run(ctx, env, args)
-}
-
-// TestRightsAreForTheAccountThatIsNamed, and for the lock if a rule is limited to it. Without an
-// account, or of what is not there, nothing is printed.
-func TestRightsAreForTheAccountThatIsNamed(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		for line, want := range map[string]string{
-			"rights":                                "needs a NAME: use some of annotation, audit, dead-nodes",
-			"rights lease":                          "lease needs --service-account",
-			"rights operator":                       `rights has no "operator": use some of`,
-			"rights lease --service-account A_B":    "--service-account=A_B: ",
-			"rights lease --service-account a_b:op": "--service-account=a_b:op: ",
-			"rights lease --service-account pods:":  "--service-account=pods:: ",
-		} {
-			if r := w.run(strings.Fields(line)...); r.code != exitUsage || r.out != "" || !strings.Contains(r.errors, want) {
-				t.Errorf("%s: exit code %d: %s%s", line, r.code, r.out, r.errors)
-			}
-		}
-		said := w.run("rights", "lease", "-n", "leases", "--service-account", "pods:op", "--lock", "op").out
-		for _, want := range []string{"namespace: leases", "name: zonelect-lease-pods-op", "  name: op\n  namespace: pods\n"} {
-			if !strings.Contains(said, want) {
-				t.Errorf("for an account of another namespace it does not print %q:\n%s", want, said)
-			}
-		}
-		if n := w.asked.Load(); n > 0 {
-			t.Errorf("the cluster was asked %d times", n)
-		}
-	})
-	limited := func(lock string) (unstructured.Unstructured, error) {
-		var o unstructured.Unstructured
-		raw := `{kind: Role, metadata: {name: zonelect-x}, rules: [{resources: [configmaps], resourceNames: [my-operator], verbs: [get]}]}`
-		if err := yaml.Unmarshal([]byte(raw), &o.Object); err != nil {
-			t.Fatal(err)
-		}
-		r := rightsCommand{account: "sa", namespace: "ns"}
-		return o, r.fill(&o, lock)
-	}
-	if o, err := limited("op-lock"); err != nil || !strings.Contains(fmt.Sprint(o.Object["rules"]), "resourceNames:[op-lock]") || o.GetName() != "zonelect-x-sa" {
-		t.Errorf("%v, %v", o, err)
-	}
-	if _, err := limited(""); err == nil || !strings.Contains(err.Error(), "--lock") {
-		t.Errorf("without a lock: %v", err)
-	}
 }

@@ -63,7 +63,7 @@ func (r role) advice(err error) string {
 		kind, where = "rolebinding", " -n "+lacks.Namespace
 	}
 	name := r.name()
-	return fmt.Sprintf("ClusterRole %s grants that: kubectl zonelect rights %s | kubectl apply -f - && kubectl create %s %s --clusterrole=%s --user=USER%s", name, r, kind, name, name, where)
+	return fmt.Sprintf("ClusterRole %s grants that: kubectl apply -k https://github.com/zonelect/zonelect//config/people/%s && kubectl create %s %s --clusterrole=%s --user=USER%s", name, r, kind, name, name, where)
 }
 
 // explained is an error in the form printed beside a result, with the role that would have

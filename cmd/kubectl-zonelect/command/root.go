@@ -18,11 +18,6 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-// Root returns the commands, for their documents.
-func Root() *cobra.Command {
-	return newRoot(newEnvironment(genericiooptions.NewTestIOStreamsDiscard()))
-}
-
 // Run runs the command in args and returns the exit code. The end of ctx interrupts the command.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	return run(ctx, newEnvironment(streams), args)
@@ -65,7 +60,10 @@ Exit codes:
   1  an error, a problem that doctor or audit found, a promise that demo saw broken, or a
      leader that stayed in an evacuated zone
   2  the command line is wrong, or timing has no answer to it
-  3  refused: the step is not safe now, or you did not confirm it; nothing was changed`
+  3  refused: the step is not safe now, or you did not confirm it; nothing was changed
+
+The ClusterRole zonelect-NAME that a command names is made by
+  kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
@@ -93,11 +91,9 @@ func newRoot(env *environment) *cobra.Command {
 	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(verbosity)
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
-	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)) // the flag exists
 	root.AddCommand(detailed(newStatus(env), statusDetails), detailed(newHistory(env), historyDetails),
 		detailed(newDoctor(env), doctorDetails), newAudit(env), newHandover(env), detailed(newEvacuate(env), evacuateDetails), newRestore(env),
-		newMigrate(env), newRights(env), newDemo(env), newDemoCandidate(env), newVersion(env))
-	addCompletion(root)
+		newMigrate(env), newDemo(env), newDemoCandidate(env), newVersion(env))
 	root.SetHelpTemplate(helpTemplate)
 	return detailed(root, rootDetails)
 }

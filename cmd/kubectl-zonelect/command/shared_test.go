@@ -122,8 +122,6 @@ func TestLocksThatAHeartbeatKeepsAreShownAsAnyOthers(t *testing.T) {
 		"shared-json":     {"status", "shard-1", "-o", "jsonpath={.status.state} {.status.leader.leaseDurationSeconds} {.status.leader.heartbeat}"},
 		"shared-trusting": {"status", "--observe=0"},
 		"shared-name":     {"status", "op"},
-		"shared-complete": {"__complete", "handover", "shard-1", "--to", ""},
-		"shared-locks":    {"__complete", "status", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {

@@ -106,10 +106,7 @@ func newStatus(env *environment) *cobra.Command {
 
 		Annotations: roleStatus.marks(),
 	}
-	c.ValidArgsFunction = func(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		words, directive := completeLocks(env)(c, nil, to)
-		return slices.DeleteFunc(words, func(word string) bool { return slices.Contains(args, word) }), directive
-	}
+	c.ValidArgsFunction = cobra.NoFileCompletions
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
 	f.BoolVarP(&s.watch, "watch", "w", false, "Keep watching, and print what changes.")

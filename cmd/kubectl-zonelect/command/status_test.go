@@ -207,7 +207,6 @@ func TestAMissingPermissionIsSaid(t *testing.T) {
 		"the ConfigMap":  {"get", "configmaps", []string{"status", "op"}, exitOK, `note: op: what stands in the legacy lock's place is not known`},
 		"all Leases":     {"list", "leases", []string{"status"}, exitError, `needs verb "list" on leases`},
 		"watching":       {"watch", "leases", []string{"status", "-w"}, exitError, `needs verb "watch" on leases`},
-		"completion":     {"list", "configmaps", []string{"__complete", "status", ""}, exitOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
@@ -291,22 +290,6 @@ func TestAWrongCommandLineIsToldWhatIsMissing(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestLocksAreCompleted(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.fill()
-		w.putConfigMap("not-moved", nil, byPod("old"))
-		golden(t, "complete", w.run("__complete", "status", ""))
-		golden(t, "complete-second", w.run("__complete", "status", "op", ""))
-		golden(t, "complete-as-kubectl-writes-it", w.run("__complete", "doctor", "lease/"))
-		w.server.Before = func(string, string) (int, apitest.Object) {
-			return http.StatusInternalServerError, apitest.Status(500, "InternalError", "broken", "", "")
-		}
-		if r := w.run("__complete", "status", ""); !strings.Contains(r.out, ":1") {
-			t.Errorf("an error completes to %q", r.out)
-		}
-	})
 }
 
 func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,12 +23,6 @@ import (
 const versionLong = `The command shows the version of kubectl-zonelect, its commit and module, the versions of zonelect, Go and
 client-go that it was built with, and the API server's if it answers within 3 seconds. A program that
 go install has built does not know its commit. "devel" is a build from a checkout.`
-
-// What a release knows and the compiler does not: make dist sets them with the linker's -X.
-var (
-	release       string // as in v0.1.0
-	releaseCommit string
-)
 
 // devel is the version of a program that was not told its own.
 const devel = "devel"
@@ -141,21 +136,17 @@ func buildInfo() *debug.BuildInfo {
 	return info
 }
 
-// ownVersion is the version of the release, or else of the module, with the commit if it was
-// built from a checkout.
+// patience bounds how long a user waits for the API server's version.
+const patience = 3 * time.Second
+
+// ownVersion is the version of the module, with the commit if it was built from a checkout.
 func ownVersion(info *debug.BuildInfo) version.Info {
-	v := version.Info{GitVersion: release, GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := version.Info{GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info != nil {
 		if info.Main.Version != "(devel)" {
-			v.GitVersion = cmp.Or(v.GitVersion, info.Main.Version)
+			v.GitVersion = info.Main.Version
 		}
 		v.GitCommit, v.GitTreeState = checkout(info)
-	}
-	if releaseCommit != "" {
-		v.GitCommit, v.GitTreeState = releaseCommit, "clean"
-		if strings.HasSuffix(release, "-dirty") {
-			v.GitTreeState = "dirty"
-		}
 	}
 	v.GitVersion = cmp.Or(v.GitVersion, devel)
 	return v

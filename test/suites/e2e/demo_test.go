@@ -67,7 +67,7 @@ func (d theater) left(t *testing.T) []string {
 func TestADemoKeepsItsPromisesWithTheRightsThatItNames(t *testing.T) {
 	d := newTheater(t)
 	stranger := plugin{d.path, d.kubeconfig, []string{"--as", "stranger"}}
-	stranger.run(t, d.ctx, exitError, "demo", "you may not get, list, watch, create, update, delete leases", "nothing was created", "kubectl zonelect rights demo")
+	stranger.run(t, d.ctx, exitError, "demo", "you may not get, list, watch, create, update, delete leases", "nothing was created", "ClusterRole zonelect-demo grants that")
 	began := time.Now()
 	said, err := d.command(d.ctx, "demo", "--output=json").Output() // the exit code is as its figures are
 	var report struct {

@@ -110,8 +110,8 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	grant(t, m.ctx, client, "migrate", "migrator")
 	p := plugin{path, m.Cluster.Kubeconfig("zc"), []string{"--as", "migrator"}}
 	stranger := plugin{path, p.kubeconfig, []string{"--as", "stranger"}}
-	stranger.run(t, m.ctx, exitError, "status op", `needs verb "get" on leases`, "ClusterRole zonelect-status grants that: kubectl zonelect rights status | kubectl apply -f -")
-	stranger.run(t, m.ctx, exitError, "migrate plan op", "ClusterRole zonelect-migrate grants that: kubectl zonelect rights migrate | kubectl apply -f -")
+	stranger.run(t, m.ctx, exitError, "status op", `needs verb "get" on leases`, "ClusterRole zonelect-status grants that: kubectl apply -k ")
+	stranger.run(t, m.ctx, exitError, "migrate plan op", "ClusterRole zonelect-migrate grants that: kubectl apply -k ")
 	run := func(code int, line string, words ...string) string {
 		t.Helper()
 		return p.run(t, m.ctx, code, line, words...)

@@ -2047,7 +2047,7 @@ var mutants = []mutant{
 		"cmd/kubectl-zonelect/command/doctorread.go", `request.Param("dryRun", metav1.DryRunAll).Do(ctx)`, `request.Do(ctx)`,
 		"cmd/kubectl-zonelect/command/TestDoctorSaysWhatStandsInTheWayOfAnInstallation"},
 	{"doctor", "a trial of granting rights grants them",
-		"cmd/kubectl-zonelect/command/doctorpre.go", `Param("dryRun", metav1.DryRunAll).Body(body)`, `Param("wet", metav1.DryRunAll).Body(body)`,
+		"cmd/kubectl-zonelect/command/doctorpre.go", `Param("dryRun", metav1.DryRunAll).Body(r)`, `Param("wet", metav1.DryRunAll).Body(r)`,
 		"cmd/kubectl-zonelect/command/TestDoctorSaysWhatStandsInTheWayOfAnInstallation"},
 	{"doctor", "a Role that exists keeps anybody from installing",
 		"cmd/kubectl-zonelect/command/doctorpre.go", `case errors.Is(err, locks.ErrConflict):`, `case err == nil && errors.Is(err, locks.ErrConflict):`,

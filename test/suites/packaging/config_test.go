@@ -4,13 +4,9 @@
 package packaging_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,11 +15,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/zonelect/zonelect/test/kit/manifests"
-	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
 const config = "../../../config"
@@ -198,39 +192,6 @@ func TestTheExamplesOverlayIsConfigUnderItsName(t *testing.T) {
 				t.Errorf("%s names %q, and the lock is billing-lock", role.Name, names)
 			}
 		}
-	}
-}
-
-// TestThePluginPrintsWhatConfigNameMakes: the same objects for an account, whichever way they come.
-// None of them is for the sample's account.
-func TestThePluginPrintsWhatConfigNameMakes(t *testing.T) {
-	bases := []string{"lease", "events", "zone", "proof", "leader-for-life", "annotation", "dead-nodes"}
-	plugin, err := testbed.BuildProgram(t.Context(), "./cmd/kubectl-zonelect")
-	must(t, err)
-	args := slices.Concat([]string{"rights"}, bases, []string{"-n", "invoices", "--service-account", "billing-v2", "--lock", "billing-v2-lock"})
-	out, err := exec.CommandContext(t.Context(), plugin, args...).Output()
-	must(t, err)
-	if strings.Contains(string(out), "my-operator") {
-		t.Errorf("my-operator is left:\n%s", out)
-	}
-	want := map[string]*unstructured.Unstructured{}
-	for _, o := range renamed(t, "billing-v2", "invoices", bases...) {
-		want[o.GetKind()+" "+o.GetName()] = o
-	}
-	n := 0
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(out), 1<<10); ; n++ {
-		var got unstructured.Unstructured
-		if err := decoder.Decode(&got.Object); errors.Is(err, io.EOF) {
-			break
-		} else {
-			must(t, err)
-		}
-		if o := want[got.GetKind()+" "+got.GetName()]; o == nil || text(o.Object) != text(got.Object) {
-			t.Errorf("the plugin prints %s\nconfig/operator/name makes %s", text(got.Object), text(o))
-		}
-	}
-	if want := 2 * len(bases); n != want {
-		t.Errorf("there are %d objects, want %d", n, want)
 	}
 }
 

@@ -8,8 +8,6 @@
 //   - It releases the newest commit in a clone, and uses the release as a newcomer does: with nothing
 //     but Go, an empty module cache and what the README says. A directory stands in for the module
 //     proxy: Go itself fills it from the tags.
-//   - With ZONELECT_DIST it makes the files of a release of kubectl-zonelect, and does with them what
-//     builders and users do. That takes minutes for each platform.
 //
 // make packaging runs it.
 package packaging

@@ -310,7 +310,7 @@ func checkRights(l Lock) []Finding {
 	var all []Finding
 	for _, r := range l.Rights.Value {
 		if !r.Allowed && r.Without != "" {
-			all = append(all, say(Warning, "service account %s may not %s: %s", r.Account, r, r.Without).do("%s", l.grantTo(named(r.Account, "SERVICE_ACCOUNT"), "lease")))
+			all = append(all, say(Warning, "service account %s may not %s: %s", r.Account, r, r.Without).do("apply %s", grant(named(r.Account, "SERVICE_ACCOUNT"), "lease")))
 		}
 	}
 	all = append(all, l.missing()...)
@@ -332,7 +332,7 @@ func (l Lock) missing() []Finding {
 		}
 		if len(verbs) > 0 {
 			all = append(all, say(Problem, "service account %s may not %s", account, strings.Join(verbs, ", ")).
-				do("%s", l.grantTo(named(account, "SERVICE_ACCOUNT"), l.configs())))
+				do("apply %s", grant(named(account, "SERVICE_ACCOUNT"), l.bases()...)))
 		}
 	}
 	return all

@@ -200,7 +200,7 @@ func (c Cluster) usedUp(quota, kind string, hard resource.Quantity) Finding {
 // FlowSchema is the one that config/cluster/flowcontrol makes, and flowcontrol the command that does.
 const (
 	FlowSchema  = "operator-leases"
-	flowcontrol = "'kubectl zonelect rights flowcontrol | kubectl apply -f -'"
+	flowcontrol = "'kubectl apply -k https://github.com/zonelect/zonelect//config/cluster/flowcontrol'"
 )
 
 func checkFlowControl(c Cluster) []Finding {

@@ -112,6 +112,13 @@ func kubectl(namespace, format string, args ...any) string {
 // Page is where a document can be read: who installed the plugin alone has none.
 func Page(of string) string { return "https://github.com/zonelect/zonelect/blob/main/docs/" + of }
 
+// Rights says how to apply a kustomize base that grants something to candidates.
+const Rights = "https://github.com/zonelect/zonelect/blob/main/docs/install.md#rights"
+
+func grant(account string, bases ...string) string {
+	return fmt.Sprintf("kustomize base %s for service account %s: see %s", strings.Join(bases, " and "), account, Rights)
+}
+
 // most is how many names a finding lists.
 const most = 5
 

@@ -48,15 +48,15 @@ func (l Lock) legacyVerbs() []string {
 	return []string{"get", "create", "update", "delete", "watch"}
 }
 
-// configs names what 'kubectl zonelect rights' prints to grant what candidates need.
-func (l Lock) configs() string {
+// bases are those that grant what candidates need.
+func (l Lock) bases() []string {
 	switch _, _, elected := l.object(); {
 	case !l.migrating():
-		return "lease"
+		return []string{"lease"}
 	case elected:
-		return "lease annotation"
+		return []string{"lease", "annotation"}
 	}
-	return "lease leader-for-life"
+	return []string{"lease", "leader-for-life"}
 }
 
 // checkLegacy says whether a legacy lock is in the way, and whether a migration stands still.

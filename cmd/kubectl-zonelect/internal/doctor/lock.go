@@ -182,27 +182,13 @@ func (l Lock) plan() string { return l.kubectl("zonelect migrate plan %s", named
 
 func (l Lock) handover() string { return l.kubectl("zonelect handover %s", named(l.Name, "LOCK")) }
 
-// grant is the command that gives the candidates' service account the rights of some config/operator/NAME.
-func (l Lock) grant(names string) string {
+// grant names a base that grants something to the candidates' service account.
+func (l Lock) grant(base string) string {
 	account := "SERVICE_ACCOUNT"
 	if all := l.accounts(); len(all) == 1 {
 		account = named(all[0], account)
 	}
-	return l.grantTo(account, names)
-}
-
-func (l Lock) grantTo(account, names string) string {
-	args := fmt.Sprintf("zonelect rights %s --service-account %s", names, account)
-	if strings.HasPrefix(names, "lease") { // limited to the lock
-		args += " --lock " + named(l.Name, "LOCK")
-	}
-	if strings.Contains(names, " ") && l.legacyName() != l.Name {
-		args += " --legacy-name " + named(l.legacyName(), "NAME")
-	}
-	if strings.HasSuffix(names, "annotation") && l.legacyResource() == record.Endpoints {
-		args += " --legacy-kind endpoints"
-	}
-	return l.kubectl("%s | kubectl apply -f -", args)
+	return grant(account, base)
 }
 
 // lasts is how long the others wait for a renewal: if the Lease does not say, that is their own

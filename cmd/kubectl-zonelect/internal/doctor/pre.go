@@ -71,7 +71,7 @@ func checkVersion(p Pre) []Finding {
 	case minor < namesNode:
 		return []Finding{say(Warning, "Kubernetes 1.%d: the token of a pod does not name its node, and no test has run on it", minor).do("set NODE_NAME in the pods (fieldRef spec.nodeName), and grant the right to read nodes: see %s", Page("install.md#what-a-pod-knows-about-itself"))}
 	case minor < copiesZone:
-		return []Finding{say(Note, "Kubernetes 1.%d: a pod does not have the label of its zone", minor).do("grant the right to read nodes: 'kubectl zonelect rights zone -n %s --service-account %s | kubectl apply -f -'", named(p.Namespace, "NAMESPACE"), named(p.Account, "SERVICE_ACCOUNT"))}
+		return []Finding{say(Note, "Kubernetes 1.%d: a pod does not have the label of its zone", minor).do("grant the right to read nodes: %s", grant(named(p.Account, "SERVICE_ACCOUNT"), "zone"))}
 	default:
 		return []Finding{say(OK, "Kubernetes 1.%d: the token of a pod names its node, and the pod has the label of its zone", minor)}
 	}
@@ -100,10 +100,8 @@ func checkZones(p Pre) []Finding {
 	return all
 }
 
-// grant is the command that grants what candidates need.
-func (p Pre) grant() string {
-	return "'kubectl zonelect rights lease -n " + named(p.Namespace, "NAMESPACE") + " --service-account " + named(p.Account, "SERVICE_ACCOUNT") + " --lock " + named(p.Lock, "LOCK") + " | kubectl apply -f -'"
-}
+// grant names the base that grants what candidates need.
+func (p Pre) grant() string { return grant(named(p.Account, "SERVICE_ACCOUNT"), "lease") }
 
 // checkInstall says whether this user may grant what candidates need.
 func checkInstall(p Pre) []Finding {
@@ -113,7 +111,7 @@ func checkInstall(p Pre) []Finding {
 	case p.Absent.Value:
 		return nil
 	case p.Refused != "":
-		return []Finding{say(Warning, "a trial of granting the rights of the candidates, which changes nothing, was refused: %s", p.Refused).do("have somebody run it who may: %s", p.grant())}
+		return []Finding{say(Warning, "a trial of granting the rights of the candidates, which changes nothing, was refused: %s", p.Refused).do("have somebody apply it who may: %s", p.grant())}
 	}
 	return []Finding{say(OK, "you may grant what the candidates need: a trial of the Role was accepted")}
 }
@@ -132,5 +130,5 @@ func checkAccount(p Pre) []Finding {
 	if len(lacks) == 0 {
 		return []Finding{say(OK, "service account %s may do all that the lock needs", p.Account)}
 	}
-	return []Finding{say(Note, "service account %s may not yet %s", p.Account, strings.Join(lacks, ", ")).do("%s", p.grant())}
+	return []Finding{say(Note, "service account %s may not yet %s", p.Account, strings.Join(lacks, ", ")).do("apply %s", p.grant())}
 }
