@@ -30,6 +30,7 @@ const (
 	Zonelect Kind = "candidate"
 	ClientGo Kind = "peer"
 	Legacy   Kind = "legacy"
+	Become   Kind = "become" // operator-lib's leader-for-life; see Start
 	Manager  Kind = "manager"
 	Many     Kind = "many"
 )
@@ -49,7 +50,11 @@ func (b *built) build(ctx context.Context, kind Kind) (string, error) {
 	if path, ok := b.paths[kind]; ok {
 		return path, nil
 	}
-	path, err := testbed.BuildProgram(ctx, "./test/programs/"+string(kind))
+	build := testbed.BuildProgram
+	if kind == Become {
+		build = func(ctx context.Context, pkg string) (string, error) { return testbed.BuildModule(ctx, pkg, nil) }
+	}
+	path, err := build(ctx, "./test/programs/"+string(kind))
 	if err == nil {
 		b.paths[kind] = path
 	}
@@ -94,7 +99,7 @@ type Seat struct {
 }
 
 // Start builds the program, if need be, and runs it in the zone. The identity
-// of a legacy program is also the name of its pod.
+// of a legacy program is also the name of its pod. Become needs root, on Linux.
 func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, identity string, args ...string) (*Seat, error) {
 	path, err := programs.build(ctx, kind)
 	if err != nil {
@@ -108,7 +113,7 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 		all = append(all, "--zone", zone, "--traces", s.Traces)
 	case Manager, Many:
 		all = append(all, "--zone", zone)
-	case Legacy:
+	case Legacy, Become:
 		all = append(all, "--pod-name", identity)
 	}
 	s.Process, err = bed.StartProcess(zone, testbed.ProcessSpec{Name: identity, Path: path, Args: append(all, args...)})
