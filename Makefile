@@ -29,7 +29,7 @@ ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
 MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus examples test
-OUTSIDE_MODULES := test/programs/controlplane test/programs/collector test/programs/kubebuilder test/programs/kubectl test/programs/past
+OUTSIDE_MODULES := test/programs/become test/programs/controlplane test/programs/collector test/programs/kubebuilder test/programs/kubectl test/programs/past
 
 # The modules that a release tags.
 PUBLISHED := $(filter-out test,$(MODULES))
@@ -58,10 +58,10 @@ check: lint ## gofmt, go vet, lint and the unit tests that matter: before each p
 	$(call each,. cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus,go test ./...)
 
 # Stages of make test and their limits. A slow machine runs the same, only for longer.
-STAGES := lint:30m unit:40m race:40m laws:30m
+STAGES := lint:30m unit:40m race:40m gate:40m
 
 .PHONY: test
-test: ## The gate: lint, unit, race and laws (15 min; 30 min with nothing downloaded or built)
+test: ## The gate: lint, unit, race and gate (15 min; 30 min with nothing downloaded or built)
 	@for stage in $(STAGES); do \
 		from=$$(date +%s); timeout --foreground -k 60 $${stage#*:} $(MAKE) --no-print-directory $${stage%:*}; rc=$$?; \
 		echo "== make $${stage%:*} took $$(($$(date +%s) - from)) s$$([ $$rc != 124 ] || echo ", more than its limit of $${stage#*:}")"; \
@@ -86,14 +86,13 @@ demo: ## Cut a zone's power, beside client-go (90 s); REAL=1: compile Kubernetes
 demo-test: ## The demo's embedded API server against a real control plane (90 s for each of RUNS=5)
 	cd test && go test -v -count=1 -timeout 60m -run EmbeddedAPIServerShows ./programs/demo -runs $(or $(RUNS),5)
 
-# The packages of the other tests on real control planes, and which tests to leave out.
-LONG := ./suites/e2e/ ./suites/telemetry/ ./kit/testbed/
-SKIP :=
+# The packages of the other tests on real control planes.
+LONG := ./suites/telemetry/ ./kit/testbed/
 FAILOVERS := 3
 
 .PHONY: test-long
-test-long: ## The other tests on real control planes (45 min); SKIP=REGEXP, LONG=PACKAGES, FAILOVERS=3
-	cd test && ZONELECT_FAILOVERS=$(FAILOVERS) go test -v -count=1 -p 1 -tags long -timeout 60m $(if $(SKIP),-skip '$(SKIP)') $(LONG)
+test-long: ## The spans of failovers, and the testbed itself (10 min); LONG=PACKAGES, FAILOVERS=3
+	cd test && ZONELECT_FAILOVERS=$(FAILOVERS) go test -v -count=1 -p 1 -timeout 60m $(LONG)
 
 # SHORT= runs the long simulations, too.
 SHORT := -short
@@ -119,7 +118,7 @@ $(GOTESTSUM):
 vet:
 	@files=$$(git ls-files '*.go' | xargs gofmt -l) && [ -z "$$files" ] || { echo "not formatted: $$files" >&2; exit 1; }
 	$(call each,$(MODULES),go vet ./...)
-	$(call each,test,go vet -tags core ./suites/e2e/ && go vet -tags long ./suites/e2e/)
+	$(call each,test,go vet -tags long ./suites/e2e/)
 
 CHURN := 60s
 
@@ -137,26 +136,27 @@ race-all: ## The race detector on all packages, and CHURN=60s of 50 electors; SH
 	cd test && go test -race -short ./suites/telemetry/
 	ZONELECT_CHURN=$(CHURN) go test -race -count=1 -run InRealTime ./operator
 
-.PHONY: laws
-laws: ## The locks' laws, and what a real API server answers (a minute; ten with nothing built)
-	cd test && go test -v -count=1 -run '^(TestTheLocksHoldTheLawsOnARealAPIServer|TestFaultsAreToldAndNeverMakeTwoLeaders)$$' ./suites/e2e/
+.PHONY: gate
+gate: ## Real programs on one control plane (3 min; ten with nothing built); what fails runs once more
+	.ci/gate
 
 .PHONY: e2e
-e2e: ## The main tests on a real control plane (5 min); RUN=REGEXP: these; ARGS='-seeds 1-10'
-	cd test && go test -v -count=1 $(if $(RUN),-run '$(RUN)',-tags core) -timeout $(if $(RUN),60m,20m) ./suites/e2e/ $(ARGS)
+e2e: ## The same and all other tests on control planes (20 min); RUN=REGEXP: these
+	cd test && go test -v -count=1 -tags long $(if $(RUN),-run '$(RUN)') -timeout 60m ./suites/e2e/ $(ARGS)
 
 .PHONY: outlive
 outlive: ## Outages of the API (5 min); ARGS='-outages 60s,300s -late 3s,8s -phases 20 -crowd 500': more
 	cd test && go test -v -count=1 -timeout 60m ./suites/outlive $(ARGS)
 
-# The tests that run on each version of Kubernetes: that there is one leader through contests,
-# kills, handovers, a lost zone and migrations, and what a scaffold knows of itself.
-COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|AScaffoldThat|AScaffoldWith|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual|LeadersZone
+# What runs on each version of Kubernetes besides the gate: what a scaffold knows of itself, and the shield.
+COMPAT := ^(TestAScaffoldThat|TestAScaffoldWith|TestTheShieldGoes|TestWhatWasNotJudged)
 
 .PHONY: compat
 compat: ## The main ones on other versions of Kubernetes (85 min, mostly builds); VERSIONS=v1.35.4
-	cd test && go test -v -count=1 -timeout 15m -run Collector ./suites/e2e/
-	set -e; cd test; for v in $(VERSIONS); do ZONELECT_KUBERNETES=$$v go test -v -count=1 -timeout 25m -run '$(COMPAT)' ./suites/e2e/; done
+	set -e; cd test; for v in $(VERSIONS); do \
+		ZONELECT_KUBERNETES=$$v go test -v -count=1 -timeout 25m ./suites/e2e/; \
+		ZONELECT_KUBERNETES=$$v go test -v -count=1 -timeout 25m -tags long -run '$(COMPAT)' ./suites/e2e/; \
+	done
 
 .PHONY: lint
 lint: vet $(LINT) ## gofmt, go vet, golangci-lint, actionlint; OUTSIDE=1: what go.work leaves out (30 min)

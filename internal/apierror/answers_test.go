@@ -17,8 +17,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// TestARefusalIsNoOtherWriter: testdata/answers.json has what a real API server answered to
-// TestARefusalIsNoOtherWriter of test/suites/e2e, which writes it with -record-answers.
+// TestARefusalIsNoOtherWriter: testdata/answers.json has what a real API server answered.
 func TestARefusalIsNoOtherWriter(t *testing.T) {
 	text, err := os.ReadFile("testdata/answers.json")
 	if err != nil {

@@ -1,23 +1,20 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !core
+//go:build long
 
 package e2e_test
 
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -33,26 +30,21 @@ type electedMove struct {
 // An operator is rolled pod by pod from client-go's old annotation locks to
 // zonelect, on to phase clean, and back.
 func TestAMoveOffAnAnnotationNeverHasTwoLeaders(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
-	must(t, err)
-	p := &past{b, patience(t, 4*time.Minute), client}
-	var all sync.WaitGroup
+	g := newGround(t, harmless, "annotation")
+	rows := map[string]*electedMove{}
 	for _, kind := range recordKinds {
-		all.Go(func() {
-			t.Run(kind, func(t *testing.T) {
-				m := &electedMove{migration: &migration{past: p, lock: "move-" + kind, ended: map[*trial.Seat]time.Time{}}, kind: kind}
-				m.record, err = annotation.New(annotation.Config{
-					Client: client.CoreV1().RESTClient(), Kind: annotation.Kind(strings.Replace(m.resource(), "configmap", "configmaps", 1)),
-					Namespace: "default", Name: m.lock,
-				})
-				must(t, err)
-				m.run(t)
-				m.checkOverlaps(t)
-			})
-		})
+		rows[kind] = &electedMove{migration: newMigration(g, "move-"+kind), kind: kind}
 	}
-	all.Wait()
+	atOnce(t, rows, func(t *testing.T, m *electedMove) {
+		var err error
+		m.record, err = annotation.New(annotation.Config{
+			Client: g.client.CoreV1().RESTClient(), Kind: annotation.Kind(strings.Replace(m.resource(), "configmap", "configmaps", 1)),
+			Namespace: g.namespace, Name: m.lock,
+		})
+		must(t, err)
+		m.run(t)
+		m.checkOverlaps(t)
+	})
 }
 
 // resource is configmap or endpoints.
@@ -63,7 +55,7 @@ func (m *electedMove) run(t *testing.T) {
 	for i, zone := range threeZones {
 		old = append(old, m.begin(t, trial.Legacy, zone, fmt.Sprint("old-", i)))
 		if i == 0 {
-			m.await(t, old[0], "leading")
+			await(t, old[0], "leading", time.Time{})
 		}
 	}
 	// A rolling update: a new pod starts, then an old one goes; the leader last.
@@ -89,16 +81,15 @@ func (m *electedMove) run(t *testing.T) {
 	for i, zone := range threeZones {
 		old = append(old, m.begin(t, trial.Legacy, zone, fmt.Sprint("again-", i)))
 	}
-	time.Sleep(7 * time.Second) // longer than a lease
+	time.Sleep(10 * time.Second) // longer than a lease
 	m.leadsOn(t)
 
 	m.phase(t, "legacy")
 	last := m.holder
-	stopped, err := last.Await(m.ctx, "stopped", time.Time{})
-	must(t, err)
+	stopped := await(t, last, "stopped", time.Time{})
 	m.holder = m.awaitLeader(t, stopped.Time, "the step back to legacy", old[3:]...)
 	for _, s := range fresh {
-		if m.ended[s].IsZero() {
+		if m.ended[s.Identity].IsZero() {
 			m.end(t, s)
 		}
 	}
@@ -109,21 +100,11 @@ func (m *electedMove) run(t *testing.T) {
 // begin runs a program in a new pod.
 func (m *electedMove) begin(t *testing.T, kind trial.Kind, zone, name string) *trial.Seat {
 	t.Helper()
-	name = m.lock + "-" + name
-	pod, err := m.Cluster.AddPod(m.ctx, zone, name, "default", map[string]string{"app": m.lock})
-	must(t, err)
-	args := []string{"--kind", m.kind, "--lease-duration", "5s", "--renew-deadline", "3s", "--retry-period", "1s"}
+	args := []string{"--kind", m.kind, "--lease-duration=8s", "--renew-deadline=5s", "--retry-period=1s"}
 	if kind == trial.Zonelect {
-		args = []string{
-			"--mode", "auto", "--legacy-kind", m.resource(), "--lease-duration", "5s", "--renew-deadline", "3s", "--renew-interval", "1s",
-			"--pod-name", name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName,
-		}
+		args = append([]string{"--mode=auto", "--legacy-kind", m.resource()}, quickly...)
 	}
-	s, err := trial.Start(m.ctx, m.Testbed, kind, zone, m.lock, name, args...)
-	must(t, err)
-	m.seats = append(m.seats, s)
-	m.await(t, s, "started")
-	return s
+	return m.enter(t, kind, zone, name, args...)
 }
 
 // fails ends the leading program, and waits for another one to lead.
@@ -154,7 +135,7 @@ func (m *electedMove) awaitRecord(t *testing.T, holder string) {
 	var now locks.Snapshot
 	var err error
 	for start := time.Now(); time.Since(start) < soon; time.Sleep(20 * time.Millisecond) {
-		now, err = m.record.Read(m.ctx)
+		now, err = m.record.Read(t.Context())
 		must(t, err)
 		if now.Version.Exists() && now.Record.Holder == holder {
 			t.Logf("after %v the legacy record is held by %q", time.Since(start).Round(time.Millisecond), holder)
@@ -162,6 +143,6 @@ func (m *electedMove) awaitRecord(t *testing.T, holder string) {
 			return
 		}
 	}
-	lease, err := m.client.CoordinationV1().Leases("default").Get(m.ctx, m.lock, metav1.GetOptions{})
+	lease, err := m.client.CoordinationV1().Leases(m.namespace).Get(t.Context(), m.lock, metav1.GetOptions{})
 	t.Errorf("the legacy record is %+v, want it held by %q; the Lease is %+v, %v", now, holder, lease, err)
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !long
+//go:build long
 
 package e2e_test
 
@@ -20,7 +20,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -35,38 +34,13 @@ import (
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// The names in config/.
-const (
-	appliedNamespace = "my-operator"
-	appliedAccount   = "my-operator"
-	appliedLock      = "my-operator"
-)
-
-// kustomizations builds each one under config/, as kubectl kustomize does. config/operator/name is none of
-// these: it changes what the others make.
-func kustomizations(t *testing.T) map[string]manifests.Objects {
-	t.Helper()
-	files, err := filepath.Glob("../../../config/*/*/kustomization.yaml")
-	must(t, err)
-	all := map[string]manifests.Objects{"heartbeat": manifests.Kustomize(t, "../../../heartbeat/config")}
-	for _, file := range files {
-		dir := filepath.Dir(file)
-		if filepath.Base(dir) == "name" {
-			continue
-		}
-		all[filepath.Base(dir)] = manifests.Kustomize(t, dir)
-	}
-	if len(all) == 1 {
-		t.Fatal("config/ has no kustomizations")
-	}
-	return all
-}
-
-// whatThereIsToApply applies all of config/ to a real API server, and checks
+// TestAllOfConfigIsAdmitted applies all of config/ to a real API server, and checks
 // the result.
-func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
+func TestAllOfConfigIsAdmitted(t *testing.T) {
+	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true})
 	all := kustomizations(t)
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
@@ -107,7 +81,7 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 			t.Errorf("the API server warns: %q", heard.seen)
 		}
 		accountMay(t, client, "invoices", "billing", other)
-		p := right{verb: "update", group: "coordination.k8s.io", resource: "leases", namespace: "invoices"}
+		p := manifests.Right{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: "invoices"}
 		if may(t, client, account(appliedNamespace, appliedAccount), p) {
 			t.Errorf("the account of %s may %s", appliedNamespace, p)
 		}
@@ -120,10 +94,10 @@ func accountMay(t *testing.T, client kubernetes.Interface, namespace, name strin
 	t.Helper()
 	user := account(namespace, name)
 	asks := func(where string, rules []rbacv1.PolicyRule) {
-		for _, p := range rightsOf(where, rules) {
+		for _, p := range manifests.RightsOf(where, rules) {
 			for late := time.Now().Add(soon); !may(t, client, user, p); time.Sleep(50 * time.Millisecond) {
 				if time.Now().After(late) { // by then the authorizer knows the rules
-					t.Fatalf("in namespace %q, %s may not %s", p.namespace, user, p)
+					t.Fatalf("in namespace %q, %s may not %s", p.Namespace, user, p)
 				}
 			}
 		}
@@ -134,27 +108,9 @@ func accountMay(t *testing.T, client kubernetes.Interface, namespace, name strin
 	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		asks("", role.Rules)
 	}
-	if p := (right{verb: "deletecollection", group: "coordination.k8s.io", resource: "leases", namespace: namespace}); may(t, client, user, p) {
+	if p := (manifests.Right{Verb: "deletecollection", Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace}); may(t, client, user, p) {
 		t.Errorf("%s may %s", user, p)
 	}
-}
-
-// may asks the API server whether a user has the right.
-func may(t *testing.T, client kubernetes.Interface, user string, p right) bool {
-	t.Helper()
-	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               user,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.namespace, Verb: p.verb, Group: p.group, Resource: p.resource, Name: p.name},
-		},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	return answer.Status.Allowed
-}
-
-// account is the user name of a service account.
-func account(namespace, name string) string {
-	return "system:serviceaccount:" + namespace + ":" + name
 }
 
 // podsAreAdmitted creates a pod from the Deployment's template as a dry run,
@@ -283,43 +239,4 @@ func flowOf(t *testing.T, b *testbed.Testbed, namespace, request string) types.U
 	must(t, err)
 	must(t, answer.Body.Close())
 	return types.UID(answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID))
-}
-
-// TestAnOverlaysNamespaceReachesEveryBinding: a user of the overlay sets the
-// namespace in it, and nothing else.
-func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
-	root := t.TempDir()
-	must(t, os.CopyFS(filepath.Join(root, "config"), os.DirFS("../../../config")))
-	must(t, os.Mkdir(filepath.Join(root, "mine"), 0o700))
-	must(t, os.WriteFile(filepath.Join(root, "mine", "kustomization.yaml"), []byte("namespace: mine\nresources: [../config/operator/base, ../config/operator/leader-for-life]\n"), 0o600))
-	must(t, os.Mkdir(filepath.Join(root, "all"), 0o700))
-	said, err := os.ReadFile("../../../config/operator/dead-nodes/kustomization.yaml")
-	must(t, err)
-	_, patch, _ := strings.Cut(string(said), "#   patches:\n")
-	patch, _, _ = strings.Cut(patch, "resources:")
-	patch = "patches:\n" + strings.ReplaceAll(patch, "#   ", "")
-	must(t, os.WriteFile(filepath.Join(root, "all", "kustomization.yaml"), []byte("resources: [../mine, ../config/operator/dead-nodes]\n"+patch), 0o600))
-	all := manifests.Kustomize(t, filepath.Join(root, "all"))
-	subjects := func(name string, all []rbacv1.Subject) {
-		for _, s := range all {
-			if s.Namespace != "mine" {
-				t.Errorf("%s binds %s in namespace %q", name, s.Name, s.Namespace)
-			}
-		}
-	}
-	for _, o := range manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
-		subjects(o.Name, o.Subjects)
-	}
-	for _, o := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
-		subjects(o.Name, o.Subjects)
-	}
-	for _, o := range all {
-		namespace := o.GetNamespace()
-		if o.GetName() == "zonelect-heartbeats" && namespace == corev1.NamespaceNodeLease {
-			continue
-		}
-		if namespace != "" && namespace != "mine" || o.GetKind() == "Namespace" && o.GetName() != "mine" {
-			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), namespace)
-		}
-	}
 }

@@ -35,17 +35,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// quick is as short as dozens of candidates bear that start at once on a slow machine.
-var quick = election.Timing{
-	LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second,
-	Exclusive: true,
-}
-
-// soon bounds what must happen, on however busy a machine.
-const soon = 2 * time.Minute
-
-// busy is how much longer a few requests may take, on such a machine: less than another lease.
-const busy = 4 * time.Second
+// calm is the timing of contests, in which a term must not end before the test ends it.
+var calm = election.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RenewInterval: 2 * time.Second, Exclusive: true}
 
 // contest is one Lease on a real apiserver, and all candidates for it, which
 // run inside the test process. At its end it checks that no two led.
@@ -70,7 +61,7 @@ func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *conte
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	c := &contest{
-		t: t, bed: b, client: client, namespace: namespace, name: name, timing: quick,
+		t: t, bed: b, client: client, namespace: namespace, name: name, timing: calm,
 		leases: client.CoordinationV1().Leases(namespace),
 	}
 	t.Cleanup(func() {
@@ -149,7 +140,7 @@ func (c *contest) sees(what string, ok func(*coordinationv1.Lease) bool) *coordi
 func noted(term election.Term) func(*coordinationv1.Lease) bool {
 	return func(l *coordinationv1.Lease) bool {
 		return holder(l) == term.Holder &&
-			l.Spec.LeaseDurationSeconds != nil && *l.Spec.LeaseDurationSeconds == int32(quick.LeaseDuration/time.Second) &&
+			l.Spec.LeaseDurationSeconds != nil && *l.Spec.LeaseDurationSeconds == int32(calm.LeaseDuration/time.Second) &&
 			l.Spec.RenewTime != nil && time.Since(l.Spec.RenewTime.Time).Abs() < time.Minute &&
 			l.Annotations["zonelect.dev/holder"] == term.Holder &&
 			l.Annotations["zonelect.dev/token"] == fmt.Sprint(term.Token) && l.Annotations["zonelect.dev/released"] == ""

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,13 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
-
-// lease is the LeaseDuration of all trials.
-const lease = timing.DefaultLeaseDuration
 
 func patience(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -33,52 +27,11 @@ func patience(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func start(t *testing.T, b *testbed.Testbed, zone, lock, identity string, args ...string) *trial.Seat {
-	t.Helper()
-	s, err := trial.Start(t.Context(), b, trial.Zonelect, zone, lock, identity, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// awaitRenewal waits for two renewals, so that the next one is not near.
-func awaitRenewal(t *testing.T, ctx context.Context, o *trial.Observer) {
-	t.Helper()
-	nextRenewal(t, ctx, o, nextRenewal(t, ctx, o, o.Last()))
-}
-
-func nextRenewal(t *testing.T, ctx context.Context, o *trial.Observer, last trial.Renewal) trial.Renewal {
-	t.Helper()
-	for {
-		if now := o.Last(); now.Seen.After(last.Seen) {
-			return now
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("no renewal after %v", last.Seen)
-		}
-	}
-}
-
-// fromEnv returns a number that an environment variable may set.
-func fromEnv(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	value, set := os.LookupEnv(name)
-	if !set {
-		return otherwise
-	}
-	n, err := strconv.Atoi(value)
-	must(t, err)
-	return n
 }
 
 // freePort is a port that had no listener a moment ago, on any address. The
@@ -94,27 +47,6 @@ func freePort(t *testing.T) string {
 	}
 	t.Fatal("no port is free")
 	return ""
-}
-
-// plain is one apiserver, for trials that need processes and no networks.
-var plain = testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true}
-
-// warnings collects the warnings of the API server.
-type warnings struct {
-	mu   sync.Mutex
-	seen []string
-}
-
-func (w *warnings) HandleWarningHeader(_ int, _, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen = append(w.seen, text)
-}
-
-func (w *warnings) has(text string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Contains(w.seen, text)
 }
 
 // deleter deletes an object by its bare name.
@@ -155,4 +87,17 @@ func awaitLog(t *testing.T, ctx context.Context, p *testbed.Process, text string
 			t.Fatalf("%q was never logged:\n%s", text, logged)
 		}
 	}
+}
+
+// awaitLine waits until a program prints a line that begins like this.
+func awaitLine(t *testing.T, ctx context.Context, p *testbed.Process, begins string) testbed.Line {
+	t.Helper()
+	for line := range p.Lines(ctx) {
+		if strings.HasPrefix(line.Text, begins) {
+			return line
+		}
+	}
+	logged, _ := os.ReadFile(p.Log())
+	t.Fatalf("%q was never printed: %v\n%s", begins, context.Cause(ctx), logged)
+	return testbed.Line{}
 }

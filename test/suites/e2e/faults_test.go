@@ -1,8 +1,6 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !long
-
 package e2e_test
 
 import (
@@ -30,15 +28,11 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 func TestFaultsAreToldAndNeverMakeTwoLeaders(t *testing.T) {
-	// It starts a control plane of its own, which would slow down the others.
-	t.Run("an API that is off is no missing verb", anAbsentAPI)
-	b := trial.Bed(t, plain)
-	atOnce(t, map[string]func(*testing.T, *testbed.Testbed){
+	g := newGround(t, harmless, "faults")
+	atOnce(t, map[string]func(*testing.T, *ground){
 		"a missing verb is named and waited for":          aMissingVerb,
 		"without watch it reads":                          withoutWatch,
 		"what looks like it is no missing verb":           lookalikes,
@@ -48,7 +42,7 @@ func TestFaultsAreToldAndNeverMakeTwoLeaders(t *testing.T) {
 		"what the API refuses cannot come":                refusedGarbage,
 		"a lease of years is honored until it is freed":   aLeaseOfYears,
 		"a lost answer":                                   lostAnswers,
-	}, func(t *testing.T, run func(*testing.T, *testbed.Testbed)) { run(t, b) })
+	}, func(t *testing.T, run func(*testing.T, *ground)) { run(t, g) })
 }
 
 var verbs = []string{"get", "create", "update", "watch"}
@@ -95,7 +89,7 @@ func isForbidden(t *testing.T, problem error) {
 	}
 }
 
-func aMissingVerb(t *testing.T, b *testbed.Testbed) {
+func aMissingVerb(t *testing.T, g *ground) {
 	type row struct {
 		verb   string
 		exists bool // the Lease exists, held by nobody
@@ -107,7 +101,7 @@ func aMissingVerb(t *testing.T, b *testbed.Testbed) {
 		"no update":        {verb: "update", exists: true},
 		"no update, later": {verb: "update", terms: 1}, // it cannot renew what it created
 	}, func(t *testing.T, r row) {
-		c := newContest(t, b, "default", nameOf(t))
+		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		c.grant(without(verbs, r.verb)...)
 		if r.exists {
 			c.create(`{}`)
@@ -128,8 +122,8 @@ func aMissingVerb(t *testing.T, b *testbed.Testbed) {
 	})
 }
 
-func withoutWatch(t *testing.T, b *testbed.Testbed) {
-	c := newContest(t, b, "default", nameOf(t))
+func withoutWatch(t *testing.T, g *ground) {
+	c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 	c.grant(without(verbs, "watch")...)
 	a := c.enter("a", c.asUser)
 	first := a.leads() // it needs only a read and a write
@@ -153,7 +147,7 @@ func withoutWatch(t *testing.T, b *testbed.Testbed) {
 
 // lookalikes provokes answers 404 and 403 that neither a permission nor another
 // API mends.
-func lookalikes(t *testing.T, b *testbed.Testbed) {
+func lookalikes(t *testing.T, g *ground) {
 	never := func(t *testing.T, c *contest, problem error) {
 		if errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrNoAPI) || c.terms("") > 0 {
 			t.Errorf("%d terms, and the problem is %v", c.terms(""), problem)
@@ -175,32 +169,12 @@ func lookalikes(t *testing.T, b *testbed.Testbed) {
 			never(t, c, c.enter("a").complains(fmt.Sprintf("namespace %q is being deleted", ns.Name)))
 		},
 	}, func(t *testing.T, run func(*testing.T, *contest, *corev1.Namespace)) {
-		run(t, newContest(t, b, nameOf(t), "lock"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nameOf(t)}})
+		run(t, newContest(t, g.Testbed, g.named(nameOf(t)), "lock"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.named(nameOf(t))}})
 	})
 }
 
-func anAbsentAPI(t *testing.T) {
-	config := plain
-	config.APIServerFlags = []string{"--runtime-config=coordination.k8s.io/v1=false"}
-	c := newContest(t, trial.Bed(t, config), "default", "lock")
-	admin, nobody := c.enter("admin"), c.enter("nobody", c.asUser)
-	problem := admin.complains("does not serve leases of coordination.k8s.io/v1")
-	if !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrConflict) {
-		t.Errorf("%v: want ErrNoAPI and no other", problem)
-	}
-	// A user who may not read the Lease is not told whether it exists.
-	isForbidden(t, nobody.complains(c.missing("get")))
-	c.grant(verbs...)
-	if problem := nobody.complains("does not serve leases"); !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) {
-		t.Errorf("%v: want ErrNoAPI and no other", problem)
-	}
-	if n := c.terms(""); n != 0 {
-		t.Errorf("%d terms without a lock", n)
-	}
-}
-
-func aDeletedLease(t *testing.T, b *testbed.Testbed) {
-	c := newContest(t, b, "default", nameOf(t))
+func aDeletedLease(t *testing.T, g *ground) {
+	c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 	a := c.enter("a")
 	events := c.recordEvents(a)
 	term := a.leads()
@@ -255,12 +229,12 @@ func (c *contest) recordEvents(e *entrant) func(reason string, on *coordinationv
 	}
 }
 
-func unheldGarbage(t *testing.T, b *testbed.Testbed) {
+func unheldGarbage(t *testing.T, g *ground) {
 	type row struct {
 		lease string
 		wait  time.Duration // from the first sight of the Lease until a candidate may lead
 	}
-	own := quick.LeaseDuration
+	own := calm.LeaseDuration
 	atOnce(t, map[string]row{
 		"nothing at all":               {`{}`, 0},
 		"nil holder":                   {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 0},
@@ -276,7 +250,7 @@ func unheldGarbage(t *testing.T, b *testbed.Testbed) {
 		"released by no number":        {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"abc","zonelect.dev/released":"abc"}},"spec":{"leaseDurationSeconds":1}}`, own},
 		"the largest token":            {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"18446744073709551615"}},"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1}}`, time.Second},
 	}, func(t *testing.T, r row) {
-		c := newContest(t, b, "default", nameOf(t))
+		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		c.create(r.lease)
 		first, second := c.enter("a"), c.enter("b")
 		c.sees("held", func(l *coordinationv1.Lease) bool { return holder(l) == "a" || holder(l) == "b" })
@@ -299,7 +273,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func heldGarbage(t *testing.T, b *testbed.Testbed) {
+func heldGarbage(t *testing.T, g *ground) {
 	type row struct {
 		patch string
 		ends  string        // the reported end of the term; empty: the term goes on
@@ -310,8 +284,8 @@ func heldGarbage(t *testing.T, b *testbed.Testbed) {
 		"empty holder put there":  {`{"spec":{"holderIdentity":""}}`, "the record was emptied by somebody else", 0},
 		"no spec any more":        {`{"spec":null}`, "the record was emptied by somebody else", 0},
 		"nothing any more":        {`{"metadata":{"annotations":null},"spec":null}`, "the record was emptied by somebody else", 0},
-		"another holder":          {`{"spec":{"holderIdentity":"thief"}}`, "somebody else took it: the lock is held by thief", quick.LeaseDuration},
-		"a token of a later term": {`{"metadata":{"annotations":{"zonelect.dev/token":"18446744073709551615"}}}`, "newer token 18446744073709551615", quick.LeaseDuration - quick.RenewInterval},
+		"another holder":          {`{"spec":{"holderIdentity":"thief"}}`, "somebody else took it: the lock is held by thief", calm.LeaseDuration},
+		"a token of a later term": {`{"metadata":{"annotations":{"zonelect.dev/token":"18446744073709551615"}}}`, "newer token 18446744073709551615", calm.LeaseDuration - calm.RenewInterval},
 		"nil duration put there":  {patch: `{"spec":{"leaseDurationSeconds":null}}`},
 		"years as its duration":   {patch: `{"spec":{"leaseDurationSeconds":2147483647}}`},
 		"a renewal in the future": {patch: `{"spec":{"renewTime":"9999-12-31T23:59:59.999999Z"}}`},
@@ -321,7 +295,7 @@ func heldGarbage(t *testing.T, b *testbed.Testbed) {
 		"a token of letters":      {patch: `{"metadata":{"annotations":{"zonelect.dev/token":"abc","zonelect.dev/released":"abc"}}}`},
 		"released but held":       {patch: `{"metadata":{"annotations":{"zonelect.dev/released":"18446744073709551615"}}}`},
 	}, func(t *testing.T, r row) {
-		c := newContest(t, b, "default", nameOf(t))
+		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		a := c.enter("a")
 		term := a.leads()
 		other := c.enter("b")
@@ -357,8 +331,8 @@ func heldGarbage(t *testing.T, b *testbed.Testbed) {
 
 // refusedGarbage lists the garbage that a Lease cannot hold, so that no row
 // above needs it.
-func refusedGarbage(t *testing.T, b *testbed.Testbed) {
-	c := newContest(t, b, "default", nameOf(t))
+func refusedGarbage(t *testing.T, g *ground) {
+	c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 	for _, spec := range []string{`"leaseDurationSeconds":0`, `"leaseDurationSeconds":-1`, `"leaseTransitions":-1`} {
 		lease := &coordinationv1.Lease{}
 		must(t, json.Unmarshal([]byte(`{"spec":{`+spec+`}}`), lease))
@@ -369,17 +343,17 @@ func refusedGarbage(t *testing.T, b *testbed.Testbed) {
 	}
 }
 
-func aLeaseOfYears(t *testing.T, b *testbed.Testbed) {
+func aLeaseOfYears(t *testing.T, g *ground) {
 	const years = `"leaseDurationSeconds":2147483647`
 	atOnce(t, map[string]string{
 		"of client-go": `{"spec":{"holderIdentity":"ghost",` + years + `}}`,
 		"of zonelect":  `{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"9"}},"spec":{"holderIdentity":"ghost",` + years + `}}`,
 	}, func(t *testing.T, content string) {
-		c := newContest(t, b, "default", nameOf(t))
+		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		c.create(content)
 		a := c.enter("a")
 		a.follows("ghost")
-		time.Sleep(quick.LeaseDuration * 3 / 2)
+		time.Sleep(calm.LeaseDuration * 3 / 2)
 		if n := c.terms(""); n != 0 {
 			t.Fatalf("%d terms while the lease of years goes on", n)
 		}
@@ -395,7 +369,7 @@ func aLeaseOfYears(t *testing.T, b *testbed.Testbed) {
 	})
 }
 
-func lostAnswers(t *testing.T, b *testbed.Testbed) {
+func lostAnswers(t *testing.T, g *ground) {
 	type flavor struct {
 		silence bool
 		run     func(*testing.T, *contest, bool)
@@ -410,7 +384,7 @@ func lostAnswers(t *testing.T, b *testbed.Testbed) {
 		"a broken release":     {false, lostRelease},
 		"a silent release":     {true, lostRelease},
 	}, func(t *testing.T, f flavor) {
-		c := newContest(t, b, "default", nameOf(t))
+		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		f.run(t, c, f.silence)
 	})
 }
@@ -423,7 +397,7 @@ func lostAcquisition(t *testing.T, c *contest, silence bool) {
 	other := c.enter("b")
 	other.follows("a")
 	if !silence { // else a read overtakes it
-		a.complains("lease default/" + c.name)
+		a.complains("lease " + c.namespace + "/" + c.name)
 	}
 	landed := c.sees("taken", func(l *coordinationv1.Lease) bool { return holder(l) == "a" })
 	term := a.leads()
@@ -449,7 +423,7 @@ func lostRenewal(t *testing.T, c *contest, silence bool) {
 	c.sees("held with a token", noted(term))
 	a.wire.lose("a", silence).happens(t)
 	if !silence { // else a read overtakes it
-		a.complains("lease default/" + c.name + ": update")
+		a.complains("lease " + c.namespace + "/" + c.name + ": update")
 	}
 	a.isWell()
 	for range 3 {

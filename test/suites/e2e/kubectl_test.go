@@ -1,28 +1,29 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !core
-
 package e2e_test
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
-	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -69,125 +70,124 @@ func (p plugin) run(t *testing.T, ctx context.Context, code int, line string, wo
 	return out.String()
 }
 
-// follow runs a command until the test ends. The returned function returns the
-// output so far.
-func (p plugin) follow(t *testing.T, args ...string) func() string {
+// grant gives a user the rights that config/people says people need, and waits until the authorizer knows them.
+func grant(t *testing.T, ctx context.Context, client kubernetes.Interface, name, user string) {
 	t.Helper()
-	var out lockedBuffer
-	cmd := p.command(t.Context(), args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // it ends with the context
-	return out.String
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// The kubectl plugin takes a migration all the way there and back.
-func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
+	raw, err := os.ReadFile("../../../config/people/" + name + "/role.yaml")
 	must(t, err)
-	m := &migration{past: &past{b, patience(t, 4*time.Minute), client}, lock: "op", variant: "original", ended: map[*trial.Seat]time.Time{}}
-	path, err := testbed.BuildProgram(m.ctx, "./cmd/kubectl-zonelect")
-	must(t, err)
-	grant(t, m.ctx, client, "status", "migrator")
-	grant(t, m.ctx, client, "migrate", "migrator")
-	p := plugin{path, m.Cluster.Kubeconfig("zc"), []string{"--as", "migrator"}}
-	stranger := plugin{path, p.kubeconfig, []string{"--as", "stranger"}}
-	stranger.run(t, m.ctx, exitError, "status op", `needs verb "get" on leases`, "ClusterRole zonelect-status grants that: kubectl apply -k ")
-	stranger.run(t, m.ctx, exitError, "migrate plan op", "ClusterRole zonelect-migrate grants that: kubectl apply -k ")
-	run := func(code int, line string, words ...string) string {
+	for text := range strings.SplitSeq(string(raw), "\n---\n") {
+		var role rbacv1.ClusterRole
+		must(t, yaml.UnmarshalStrict([]byte(text), &role))
+		_, err = client.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) { // another test may have made it
+			must(t, err)
+		}
+		_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name + "-" + user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}, metav1.CreateOptions{})
+		must(t, err)
+		for _, r := range manifests.RightsOf("", role.Rules) {
+			until(t, user+" may "+r.String(), func() bool { return may(t, client, user, r) })
+		}
+	}
+}
+
+// person returns the plugin of somebody who has these rights of config/people, and no others. It asks the API
+// server of zone zc.
+func (g *ground) person(t *testing.T, name string, roles ...string) func(code int, line string, words ...string) string {
+	t.Helper()
+	for _, role := range roles {
+		grant(t, t.Context(), g.client, role, g.named(name))
+	}
+	p := plugin{built["./cmd/kubectl-zonelect"], g.kubeconfig(t, "zc", func(c *clientcmdapi.Config) {
+		for _, cluster := range c.Clusters {
+			cluster.Server = g.Cluster.RESTConfig("zc").Host
+		}
+	}), []string{"--as", g.named(name), "--namespace", g.namespace}}
+	return func(code int, line string, words ...string) string {
 		t.Helper()
-		return p.run(t, m.ctx, code, line, words...)
+		return p.run(t, patience(t, 2*soon), code, line, words...)
 	}
+}
 
-	run(exitError, "status op", "there is no lock op")
-	run(exitError, "status -n nowhere", "namespace nowhere does not exist")
-	run(exitUsage, "status -o nonsense", "use one of")
-	old := m.start(t, trial.Legacy, "za", "old")
-	m.await(t, old, "leading")
-	run(exitOK, "status op", "absent", "legacy", "pod/op-old")
-	run(exitRefused, "migrate advance op --yes", "order", "roll out")
-
-	watched := p.follow(t, "status", "-w")
-	first := m.start(t, trial.Zonelect, "zb", "new-0")
-	second := m.start(t, trial.Zonelect, "zc", "new-1")
-	m.await(t, second, "following")
-	run(exitRefused, "migrate advance op --yes -l app=op", "armed", "legacy-pods", "FAILED")
-	run(exitOK, "status -A -o wide", "waiting", "dual", "zb:1,zc:1", "pod/op-old", "legacy pods that may still lead: op-old")
-	gone := m.end(t, old)
-	leader := m.awaitLeader(t, gone, "the last legacy pod's end", first, second)
-
-	var status struct {
-		Status struct {
-			State  string
-			Phase  string
-			Leader struct {
-				Identity, Zone string
-				Token          uint64
-			}
-			Candidates []struct{ Zone string }
-			Legacy     struct {
-				Kind  string
-				Armed bool
+// Who has the rights of config/people looks at three locks, hands one over, evacuates a zone and finds out
+// what is wrong.
+func TestPeopleLookAtLocksAndMoveThem(t *testing.T) {
+	g := newGround(t, harmless, "people")
+	doctor, onCall, watcher := g.person(t, "doctor", "doctor"), g.person(t, "on-call", "shift"), g.person(t, "watcher", "status")
+	const locks = 3
+	read := func() (all []*coordinationv1.Lease) {
+		for i := range locks {
+			l, err := g.client.CoordinationV1().Leases(g.namespace).Get(t.Context(), fmt.Sprint("op-", i), metav1.GetOptions{})
+			if err == nil {
+				all = append(all, l)
 			}
 		}
+		return all
 	}
-	must(t, json.Unmarshal([]byte(run(exitOK, "status op -o json")), &status))
-	s := status.Status
-	if s.State != "held" || s.Phase != "dual" || s.Leader.Identity != leader.Identity || s.Leader.Zone != leader.Zone || s.Leader.Token == 0 ||
-		len(s.Candidates) != 2 || s.Legacy.Kind != "shield" || !s.Legacy.Armed {
-		t.Errorf("the status is %+v", s)
-	}
-
-	run(exitOK, "migrate plan op -l app=op", "advance, to phase sealed", "no legacy pod is presumed gone")
-	run(exitOK, "migrate advance op -l app=op --dry-run", "could go from phase dual to sealed")
-	run(exitRefused, "migrate advance op -l app=op", "use --yes")
-	run(exitOK, "migrate advance op -l app=op --to sealed --yes", "went from phase dual to sealed", "have followed")
-	m.awaitConfigMap(t, "sealed", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 0 })
-	run(exitOK, "status op --no-headers", "sealed")
-	run(exitRefused, "migrate clean op -l app=op --yes", "no-way-back")
-	run(exitOK, "migrate rollback op -l app=op --yes", "went from phase sealed to dual", "have followed")
-	run(exitRefused, "migrate rollback op -l app=op --yes", "without a legacy pod nobody leads")
-	again := m.start(t, trial.Legacy, "za", "again")
-	back := time.Now()
-	run(exitOK, "migrate rollback op -l app=op --to legacy --yes", "went from phase dual to legacy", "have followed")
-	m.awaitLeader(t, back, "the step back to legacy", again)
-	run(exitOK, "status op", "released", "legacy", "pod/op-again")
-
-	run(exitOK, "migrate advance op -l app=op --to dual --yes --wait=false", "went from phase legacy to dual")
-	m.insist(t, "wait until a candidate holds the Lease", func(ctx context.Context, c *kubernetes.Clientset) error {
-		lease, err := c.CoordinationV1().Leases("default").Get(ctx, m.lock, metav1.GetOptions{})
-		if err == nil && holder(lease) != first.Identity && holder(lease) != second.Identity {
-			err = fmt.Errorf("%q holds it", holder(lease))
+	ledIn := func(zone string) (n int) {
+		for _, l := range read() {
+			if holder(l) != "" && l.Annotations["zonelect.dev/zone"] == zone {
+				n++
+			}
 		}
-		return err
-	})
-	gone = m.end(t, again)
-	m.awaitLeader(t, gone, "the last legacy pod's end", first, second)
+		return n
+	}
+	var seats []*trial.Seat
+	enter := func(zone string) {
+		seats = append(seats, g.inPod(t, zone, "op", zone, append([]string{"--locks", fmt.Sprint(locks)}, quickly...)...))
+		until(t, fmt.Sprintf("%d candidates have announced themselves", locks*len(seats)), func() bool {
+			list, err := g.client.CoordinationV1().Leases(g.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock"})
+			return err == nil && len(list.Items) == locks*len(seats)
+		})
+	}
 
-	run(exitOK, "history op", "absent", "released", leader.Identity)
-	for _, word := range []string{"dual", "sealed", "legacy", "released", "waiting", "held"} {
-		if !strings.Contains(watched(), " "+word+" ") {
-			t.Errorf("status -w has not said %s", word)
+	doctor(exitOK, "doctor --pre op-0", "was refused", "trial write: ") // it may not grant what the candidates need
+	doctor(exitError, "doctor op-0", "problem", "there is no Lease")
+	enter("za")
+	until(t, "za leads all", func() bool { return ledIn("za") == locks })
+	doctor(exitError, "doctor op-0", "problem", "rights", "service account default", "only one candidate")
+	_, err := g.client.RbacV1().RoleBindings(g.namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "candidates"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: g.namespace, Name: "default"}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	enter("zb")
+	enter("zc")
+	time.Sleep(3 * quick.RenewInterval) // the candidates hear of each other
+	doctor(exitOK, "doctor op-0", "ok", "lock", "latency")
+	watcher(exitOK, "status", "op-0", "op-1", "op-2", "held", "za")
+	watcher(exitError, "handover op-0 --to-zone zb", "ClusterRole zonelect-shift grants that")
+
+	onCall(exitRefused, "handover op-0 --to-zone zx", "is in zone zx")
+	onCall(exitRefused, "handover op-0 --to nobody", "has the identity nobody")
+	onCall(exitOK, "handover op-0 --to-zone zb", "(zb)")
+	watcher(exitOK, "status op-0", "zb")
+
+	began := time.Now()
+	onCall(exitOK, "evacuate za", "lock")
+	for _, e := range seats[0].Events() {
+		if e.Event == "leading" && e.Time.After(began) {
+			t.Errorf("%s was led from the zone that is evacuated", e.Lock)
 		}
 	}
-	t.Logf("$ kubectl zonelect status -w\n%s", watched())
-	m.checkOverlaps(t)
+	if n := ledIn("za"); n > 0 {
+		t.Errorf("%d locks are led from the zone that was evacuated", n)
+	}
+	for _, l := range read() {
+		if evacuated := l.Annotations["zonelect.dev/evacuated-zones"]; !strings.Contains(evacuated, "za") {
+			t.Errorf("%s says of evacuations: %q", l.Name, evacuated)
+		}
+	}
+	onCall(exitOK, "restore za", fmt.Sprintf("is restored for %d locks", locks))
+	onCall(exitOK, "handover op-0 --to-zone za", "(za)")
+
+	for _, s := range seats {
+		g.kill(t, s)
+	}
+	time.Sleep(quick.LeaseDuration)
+	doctor(exitError, "doctor op-0", "problem", "does not renew it")
 }

@@ -1,57 +1,48 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !long
-
 package e2e_test
 
 import (
 	"fmt"
-	"github.com/zonelect/zonelect/internal/environment"
-	"k8s.io/client-go/rest"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/multilock/twin"
-	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGround(t, harmless, "laws")
+	client := g.client
 	onAnnotation := func(kind annotation.Kind) func(t *testing.T, name string) locks.Lock {
 		return func(t *testing.T, name string) locks.Lock {
-			lock, err := annotation.New(annotation.Config{Client: client.CoreV1().RESTClient(), Kind: kind, Namespace: "default", Name: name})
+			lock, err := annotation.New(annotation.Config{Client: client.CoreV1().RESTClient(), Kind: kind, Namespace: g.namespace, Name: name})
 			must(t, err)
 			return lock
 		}
 	}
 	onLease := func(t *testing.T, name string) locks.Lock {
-		lock, err := at(b.Cluster.RESTConfig("za"), election.Timing{}).LeaseLock(name)
+		lock, err := g.environment().LeaseLock(name)
 		must(t, err)
 		t.Cleanup(lock.Capabilities().CloseConnections)
 		return lock
 	}
 	twin := func(kind annotation.Kind) func(t *testing.T, name string) locks.Lock {
 		return func(t *testing.T, name string) locks.Lock {
-			lock, err := at(b.Cluster.RESTConfig("za"), election.Timing{}).Twin(name, twin.Config{Kind: kind})
+			lock, err := g.environment().Twin(name, twin.Config{Kind: kind})
 			must(t, err)
 			t.Cleanup(lock.Capabilities().CloseConnections)
 			return lock
 		}
 	}
-	leases, configMaps := client.CoordinationV1().Leases("default").Delete, client.CoreV1().ConfigMaps("default").Delete
-	endpoints := client.CoreV1().Endpoints("default").Delete //nolint:staticcheck // deprecated, but what the old lock stands on
+	leases, configMaps := client.CoordinationV1().Leases(g.namespace).Delete, client.CoreV1().ConfigMaps(g.namespace).Delete
+	endpoints := client.CoreV1().Endpoints(g.namespace).Delete //nolint:staticcheck // deprecated, but what the old lock stands on
 	names := 0
 	for kind, tc := range map[string]struct {
 		lock   func(t *testing.T, name string) locks.Lock
@@ -79,7 +70,7 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 	}
 }
 
-// at returns an environment on that server.
-func at(cfg *rest.Config, timing election.Timing) *environment.Environment {
-	return &environment.Environment{Config: cfg, Namespace: "default", Timing: timing.WithDefaults()}
+// environment is one on a server of the ground.
+func (g *ground) environment() *environment.Environment {
+	return &environment.Environment{Config: g.Cluster.RESTConfig("za"), Namespace: g.namespace, Timing: election.Timing{}.WithDefaults()}
 }

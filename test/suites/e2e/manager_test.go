@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !core
+//go:build long
 
 package e2e_test
 
@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -44,55 +43,6 @@ func (m *managers) start(t *testing.T, zone string, args ...string) *trial.Seat 
 	_, err = s.Await(m.ctx, "started", time.Time{})
 	must(t, err)
 	return s
-}
-
-// handOver stops the leader, and returns how long nobody worked.
-func (m *managers) handOver(t *testing.T) time.Duration {
-	t.Helper()
-	leader, _, err := trial.AwaitAny(m.ctx, m.seats, "leading", time.Time{})
-	must(t, err)
-	m.start(t, "za")
-	time.Sleep(time.Second) // so that all know the leader
-	told := time.Now()
-	must(t, leader.Terminate())
-	stopped, err := leader.Await(m.ctx, "stopped", told)
-	must(t, err)
-	m.seats = others(m.seats, leader)
-	_, led, err := trial.AwaitAny(m.ctx, m.seats, "leading", told)
-	must(t, err)
-	must(t, leader.Wait(m.ctx))
-	return led.Time.Sub(stopped.Time)
-}
-
-// managerRounds is how many handovers of each kind are measured.
-// ZONELECT_MANAGER_ROUNDS sets another number.
-const managerRounds = 5
-
-func TestAManagerHandsItsWorkOverSooner(t *testing.T) {
-	rounds := fromEnv(t, "ZONELECT_MANAGER_ROUNDS", managerRounds)
-	b := trial.Bed(t, plain)
-	ctx := patience(t, time.Minute+time.Duration(rounds)*20*time.Second)
-	gaps := map[string][]time.Duration{}
-	for _, kind := range []string{"zonelect", "controller-runtime"} {
-		m := &managers{Testbed: b, ctx: ctx, lock: kind}
-		if kind != "zonelect" {
-			m.args = []string{"--plain"}
-		}
-		m.start(t, "za")
-		for range rounds {
-			gaps[kind] = append(gaps[kind], m.handOver(t))
-		}
-		for _, s := range m.seats {
-			must(t, s.Kill())
-		}
-		slices.Sort(gaps[kind])
-		t.Logf("%s: from work stopped to work started, %d rounds: p50 %v, max %v", kind, rounds, gaps[kind][rounds/2], gaps[kind][rounds-1])
-	}
-	// Processes outside of pods know no others, and spread their attempts.
-	most := 150*time.Millisecond + timing.DefaultRenewInterval*31/100
-	if p50 := gaps["zonelect"][rounds/2]; p50 > most {
-		t.Errorf("p50 is %v, want %v at most", p50, most)
-	}
 }
 
 func TestAManagerThatLosesItsLeadershipStopsWithinItsStopGrace(t *testing.T) {
@@ -122,31 +72,6 @@ func TestAManagerThatLosesItsLeadershipStopsWithinItsStopGrace(t *testing.T) {
 	}
 	if !strings.Contains(told.Error, "leadership lost") || !strings.Contains(told.Error, "leader election lost") {
 		t.Errorf("it said %q", told.Error)
-	}
-}
-
-func TestWhenTheZoneOfAManagersLeaderLosesPowerTheNextLeadsAsTheLeaseEnds(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: network(), WithoutControllers: true})
-	m := &managers{Testbed: b, ctx: patience(t, 3*time.Minute), lock: "power"}
-	must(t, b.Network.SteerVIP("za", "za"))
-	leader := m.start(t, "za")
-	_, err := leader.Await(m.ctx, "leading", time.Time{})
-	must(t, err)
-	must(t, b.Network.SteerVIP("zb", "za"))
-	follower := m.start(t, "zb")
-	time.Sleep(time.Second)
-	must(t, b.Network.SteerVIP("zb"))
-	observer, err := trial.Observe(m.ctx, b.Cluster.RESTConfig("zc"), m.lock)
-	must(t, err)
-	s := &stage{Testbed: b, ctx: m.ctx, leader: leader, observer: observer}
-	cut := s.lose(t, "za")
-	last := observer.Last()
-	led, err := follower.Await(m.ctx, "leading", cut)
-	must(t, err)
-	lag := led.Time.Sub(last.Seen.Add(lease))
-	t.Logf("the follower's work began %v after the lease had ended", lag)
-	if lag > busy || led.Time.Before(last.Sent.Add(lease)) {
-		t.Errorf("the follower's work began %v after the lease had ended, want %v at most", lag, busy)
 	}
 }
 

@@ -1,97 +1,94 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !core
-
 package e2e_test
 
 import (
-	"fmt"
-	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// outage is a way in which every API server is away.
-type outage struct {
-	name       string
-	begin, end func(t *testing.T, b *testbed.Testbed)
-}
+// TestALastingManagerOutlivesAnOutageOfTheAPI: all API servers stand still for longer than a lease, and are then
+// started anew. No process ends, and what was made after that is reconciled.
+func TestALastingManagerOutlivesAnOutageOfTheAPI(t *testing.T) {
+	g := newGround(t, losesTheAPI, "outage")
+	lock := g.named("lasting")
+	var managers, runs []*trial.Seat
+	for _, zone := range threeZones {
+		managers = append(managers, g.seat(t, trial.Manager, zone, lock, "lasting-"+zone, "--lasting"))
+		runs = append(runs, g.inPod(t, zone, "run", "run-"+zone))
+	}
+	for _, s := range append(managers, runs...) {
+		await(t, s, "started", time.Time{})
+	}
+	awaitAny(t, managers, "leading", time.Time{})
+	before, _ := awaitAny(t, runs, "leading", time.Time{})
+	g.reconciled(t, lock)
+	token := func(namespace, lock string) (token uint64) {
+		until(t, "the token of "+lock+" can be read", func() bool {
+			lease, err := g.client.CoordinationV1().Leases(namespace).Get(t.Context(), lock, metav1.GetOptions{})
+			if err == nil {
+				token, err = strconv.ParseUint(lease.Annotations["zonelect.dev/token"], 10, 64)
+			}
+			return err == nil
+		})
+		return token
+	}
+	was, ran := token("default", lock), token(g.namespace, "run")
 
-var outages = []outage{
-	{"etcd stands still", pause(testbed.Etcd), resume(testbed.Etcd)},
-	{"every apiserver stands still", pause(testbed.APIServer), resume(testbed.APIServer)},
-	{"every apiserver stands still, then restarts", pause(testbed.APIServer), restartAll},
-}
-
-func pause(part testbed.Part) func(*testing.T, *testbed.Testbed) {
-	return func(t *testing.T, b *testbed.Testbed) { must(t, b.Parts.Pause(part)) }
-}
-
-func resume(part testbed.Part) func(*testing.T, *testbed.Testbed) {
-	return func(t *testing.T, b *testbed.Testbed) { must(t, b.Parts.Resume(part)) }
-}
-
-func restartAll(t *testing.T, b *testbed.Testbed) {
+	began := time.Now()
+	must(t, g.Parts.Pause(testbed.APIServer))
+	time.Sleep(timing.DefaultLeaseDuration + 5*time.Second)
 	var all sync.WaitGroup
-	for _, zone := range b.Zones() {
+	for _, zone := range threeZones {
 		all.Go(func() {
-			if err := b.Parts.RestartAPIServer(t.Context(), zone); err != nil {
+			if err := g.Parts.RestartAPIServer(t.Context(), zone); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
+	over := time.Now()
+	await(t, before, "stopping", began)
+	_, e := awaitAny(t, runs, "leading", began)
+	g.reconciled(t, lock)
+	if now := token("default", lock); e.Token <= ran || now < was {
+		t.Errorf("after the outage the tokens are %d and %d, and were %d and %d", e.Token, now, ran, was)
+	}
+	t.Logf("something that was made after an outage of %v is reconciled %v after it", over.Sub(began).Round(time.Millisecond), time.Since(over).Round(time.Millisecond))
+	judgeOverlaps(t, termsOf(managers, nil))
+	judgeOverlaps(t, termsOf(runs, nil))
+	for _, s := range append(managers, runs...) {
+		select {
+		case <-s.Done():
+			t.Errorf("%s ended", s.Identity)
+		default:
+		}
+	}
 }
 
-// TestAnOutageOfTheAPIDoesNotMoveLeadership takes the API away from candidates
-// that are all alive. ZONELECT_OUTAGES is the number of outages, and
-// ZONELECT_OUTAGES_SEED the seed of their random choices.
-func TestAnOutageOfTheAPIDoesNotMoveLeadership(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
-	n, seed := fromEnv(t, "ZONELECT_OUTAGES", 1), fromEnv(t, "ZONELECT_OUTAGES_SEED", 47)
-	ctx := patience(t, time.Duration(n)*2*time.Minute)
-	dice := rand.New(rand.NewPCG(uint64(seed), 8))
-	var seats []*trial.Seat
-	for i := range 5 {
-		seats = append(seats, start(t, b, threeZones[i%3], "lock", fmt.Sprint("candidate-", i)))
-	}
-	leader, last, err := trial.AwaitAny(ctx, seats, "leading", time.Time{})
-	must(t, err)
-	observer, err := trial.Observe(ctx, b.Cluster.RESTConfig("za"), "lock")
-	must(t, err)
-	awaitRenewal(t, ctx, observer)
-	moved := 0
-	for i := range n {
-		o := outages[(seed+i)%len(outages)]
-		long := 12*time.Second + time.Duration(dice.Int64N(int64(48*time.Second)))
-		time.Sleep(time.Duration(dice.Int64N(int64(2 * time.Second))))
-		began := time.Now()
-		o.begin(t, b)
-		time.Sleep(long)
-		over := time.Now()
-		o.end(t, b)
-		next, e, err := trial.AwaitAny(ctx, seats, "leading", began)
-		must(t, err)
-		t.Logf("%s for %v: %s leads with token %d, %v after its end", o.name, long.Round(time.Millisecond), e.Identity, e.Token, e.Time.Sub(over).Round(time.Millisecond))
-		if next != leader {
-			moved++
-			t.Errorf("leadership moved from %s to %s", leader.Identity, next.Identity)
+// reconciled makes something that a manager must reconcile, and waits for that.
+func (g *ground) reconciled(t *testing.T, lock string) {
+	t.Helper()
+	maps, made := g.client.CoreV1().ConfigMaps("default"), ""
+	until(t, "something is made", func() bool {
+		cm, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "thing-", Labels: map[string]string{"lock": lock}}}, metav1.CreateOptions{})
+		if err == nil {
+			made = cm.Name
 		}
-		if e.Token <= last.Token {
-			t.Errorf("token %d came after %d", e.Token, last.Token)
-		}
-		leader, last = next, e
-		time.Sleep(10 * time.Second) // until all have noticed it
-	}
-	h := termsOf(seats, nil)
-	ours, _ := judgeOverlaps(t, h)
-	t.Logf("%d outages, %d moves of leadership, %d times two leaders, %d terms", n, moved, ours, len(h))
-	if len(h) != n+1 {
-		t.Errorf("%d terms, want one more than outages", len(h))
-	}
+		return err == nil
+	})
+	until(t, made+" is reconciled", func() bool {
+		cm, err := maps.Get(t.Context(), made, metav1.GetOptions{})
+		return err == nil && cm.Annotations["test.zonelect.dev/reconciled-by"] != ""
+	})
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !core
+//go:build long
 
 package e2e_test
 
@@ -144,7 +144,7 @@ func attend(t *testing.T, ctx context.Context, b *testbed.Testbed, zone string) 
 	must(t, err)
 	a := &present{pod: pod}
 	a.Election, err = operator.New(ctx, "op", operator.Options{
-		Config: b.Cluster.RESTConfig(zone), Namespace: "default", Timing: brisk, Version: "v7", NoEvents: true, TakeoverDelay: a.takeoverDelay,
+		Config: b.Cluster.RESTConfig(zone), Namespace: "default", Timing: quick, Version: "v7", NoEvents: true, TakeoverDelay: a.takeoverDelay,
 		Self: operator.SelfOptions{
 			Identity: fmt.Sprintf("op-%s_%d", zone, time.Now().UnixMicro()), Zone: zone,
 			Node: pod.Spec.NodeName, PodName: pod.Name, PodUID: string(pod.UID),

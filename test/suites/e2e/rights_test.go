@@ -1,16 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !long
-
 package e2e_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -20,108 +16,75 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"sigs.k8s.io/yaml"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// TestConfigIsWhatAnOperatorNeedsAndNoMore applies config/, and then runs each
-// feature through package operator as the service account of config/. With all
-// rights the feature works. For each right that is taken away, or limited to another
-// name, the operator reports by name that it is missing. The same goes for each right on
-// all objects that is limited to the lock's name: so it cannot be limited.
-func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
-	// Without controllers nothing is collected: the candidate must remove what
-	// has to go.
-	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true})
-	whatThereIsToApply(t, b)
-	admin, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
+// TestConfigGrantsWhatEachModeNeeds runs each feature through package operator as the service account of
+// config/, with the rights that config/ grants for it and no others.
+func TestConfigGrantsWhatEachModeNeeds(t *testing.T) {
+	g := newGround(t, harmless, "rights")
+	admin, err := kubernetes.NewForConfig(g.Cluster.RESTConfig("za")) // which the features ask: each server hears of rights by itself
 	must(t, err)
-	addDeadNode(t, admin)
+	g.client = admin
+	addDeadNode(t, g.client)
 	all := kustomizations(t)
-	rows := map[string]attempt{}
-	for name, f := range features {
-		rows[name] = attempt{feature: f}
-		for _, p := range granted(t, f, all[f.config]) {
-			if p.verb == "patch" {
-				continue // only an Event that happens again needs it
-			}
-			if p.name != "" {
-				rows[name+" misnamed "+p.String()] = attempt{f, p, "another"}
-				continue
-			}
-			rows[name+" without "+p.String()] = attempt{f, p, ""}
-			if p.verb != "create" { // which has no name
-				rows[name+" limited "+p.String()] = attempt{f, p, appliedLock}
-			}
-		}
-	}
-	atOnce(t, rows, func(t *testing.T, a attempt) { a.try(t, b, admin, all) })
+	atOnce(t, features, func(t *testing.T, f feature) { f.try(t, g, all) })
 }
 
-// right is one verb on one resource, or on one object of it.
-type right struct{ verb, group, resource, namespace, name string }
+// The names in config/.
+const (
+	appliedNamespace = "my-operator"
+	appliedAccount   = "my-operator"
+	appliedLock      = "my-operator"
+)
 
-func (p right) String() string {
-	s := p.verb + " " + p.resource
-	if p.group != "" {
-		s += "." + p.group
+// kustomizations builds each one under config/, as kubectl kustomize does. config/operator/name is none of
+// these: it changes what the others make.
+func kustomizations(t *testing.T) map[string]manifests.Objects {
+	t.Helper()
+	files, err := filepath.Glob("../../../config/*/*/kustomization.yaml")
+	must(t, err)
+	all := map[string]manifests.Objects{}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		if filepath.Base(dir) == "name" {
+			continue
+		}
+		all[filepath.Base(dir)] = manifests.Kustomize(t, dir)
 	}
-	return s
-}
-
-// rightsOf returns the rights in the rules of a Role.
-func rightsOf(namespace string, rules []rbacv1.PolicyRule) []right {
-	var all []right
-	for _, r := range rules {
-		name := ""
-		if len(r.ResourceNames) > 0 {
-			name = r.ResourceNames[0]
-		}
-		for _, group := range r.APIGroups {
-			for _, resource := range r.Resources {
-				for _, verb := range r.Verbs {
-					all = append(all, right{verb, group, resource, namespace, name})
-				}
-			}
-		}
+	if len(all) == 0 {
+		t.Fatal("config/ has no kustomizations")
 	}
 	return all
 }
 
 // granted are the rights that a kustomization grants for a feature.
-func granted(t *testing.T, f feature, all manifests.Objects) []right {
+func granted(t *testing.T, f feature, all manifests.Objects) []manifests.Right {
 	t.Helper()
-	var ps []right
-	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
-		ps = append(ps, rightsOf(role.Namespace, role.Rules)...)
-	}
-	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
-		ps = append(ps, rightsOf("", role.Rules)...)
-	}
-	for i := range ps {
-		if f.legacy != "" && ps[i].resource == "configmaps" {
-			ps[i].resource = f.legacy
+	rights := manifests.Granted(t, all)
+	for i := range rights {
+		if f.legacy != "" && rights[i].Resource == "configmaps" {
+			rights[i].Resource = f.legacy
 		}
 	}
-	return ps
+	return rights
 }
 
 // feature is something that needs a kustomization's rights.
@@ -139,33 +102,22 @@ var features = map[string]feature{
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
 	"dead-nodes":      {config: "dead-nodes", besides: []string{"lease", "leader-for-life", "zone"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone},
-	"heartbeat":       {config: "heartbeat", besides: []string{"lease"}, begin: withAHeartbeat, goes: leavesNoHeartbeat},
 	"proof":           {config: "proof", besides: []string{"lease"}, begin: besideAPod, goes: provesADeath},
 	"configmap":       {config: "annotation", besides: []string{"lease", "proof"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
 	"endpoints":       {config: "annotation", besides: []string{"lease", "proof"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
 }
 
-// attempt runs a feature without one right; with all if that is zero.
-type attempt struct {
-	feature
-	missing right
-	only    string // the name for which it has the right nevertheless
-}
-
 // tenant is an operator in a namespace of its own.
 type tenant struct {
-	attempt
-	t         *testing.T
-	ctx       context.Context // ends when the missing right is reported
-	admin     kubernetes.Interface
-	name      string      // of the namespace
-	other     *corev1.Pod // the pod that it follows, or waits for
-	options   operator.Options
-	elector   *operator.Election
-	heartbeat bool // keeps the lock
-	terms     chan election.Term
-	stop      context.CancelFunc // ends the election
-	over      chan error         // gets what its Run returned
+	feature
+	t       *testing.T
+	ctx     context.Context
+	admin   kubernetes.Interface
+	name    string      // of the namespace
+	other   *corev1.Pod // the pod that it follows, or waits for
+	options operator.Options
+	elector *operator.Election
+	terms   chan election.Term
 
 	ill atomic.Bool // what its health check says
 
@@ -173,69 +125,43 @@ type tenant struct {
 	said []string
 }
 
-var errMissed = errors.New("it was missed")
-
-// rightsPatience bounds an attempt: a dead node takes the operator's shortest
-// grace.
-const rightsPatience = 3 * time.Minute
-
-func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interface, all map[string]manifests.Objects) {
-	ctx, cancel := context.WithTimeout(t.Context(), rightsPatience)
-	defer cancel()
-	ctx, missed := context.WithCancelCause(ctx)
-	defer missed(nil)
-	o := &tenant{attempt: a, t: t, ctx: ctx, admin: admin, name: nameOf(t), terms: make(chan election.Term, 100)}
-	_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.name}}, metav1.CreateOptions{})
+func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) {
+	o := &tenant{feature: f, t: t, ctx: patience(t, soon), admin: g.client, name: g.named(nameOf(t)), terms: make(chan election.Term, 100)}
+	_, err := o.admin.CoreV1().Namespaces().Create(o.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.name}}, metav1.CreateOptions{})
 	must(t, err)
-	for _, name := range append(slices.Clone(a.besides), a.config) {
-		f := a.feature
-		if name != a.config {
-			f.legacy = ""
+	for _, name := range append(slices.Clone(f.besides), f.config) {
+		of := f
+		if name != f.config {
+			of.legacy = ""
 		}
-		o.grant(name, granted(t, f, all[name]))
+		o.grant(name, granted(t, of, all[name]))
 	}
 	o.options = operator.Options{
-		Config: b.Cluster.RESTConfig("za"), Timing: rightsTiming, Namespace: o.name, NoEvents: true,
-		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: o.logger(missed),
+		Config: g.Cluster.RESTConfig("za"), Timing: quick, Namespace: o.name, NoEvents: true,
+		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: funcr.New(func(_, line string) { o.say(line) }, funcr.Options{}),
 	}
 	o.options.Config.Impersonate.UserName = account(o.name, appliedAccount)
-	if a.begin != nil {
-		a.begin(o)
+	if f.begin != nil {
+		f.begin(o)
 	}
-	err = o.run(missed)
-	switch noticed := errors.Is(context.Cause(ctx), errMissed); {
-	case a.missing == right{} && err != nil:
-		t.Errorf("with all of its rights: %v; it said:\n%s", err, o.text())
-	case a.missing == right{} && o.complains():
-		t.Errorf("with all of its rights it complains:\n%s", o.text())
-	case a.missing != right{} && !noticed && err == nil && a.only == appliedLock:
-		t.Errorf("nobody misses %s: limit it to the lock's name", a.missing)
-	case a.missing != right{} && !noticed && err == nil:
-		t.Errorf("nobody misses %s: it is one too many", a.missing)
-	case a.missing != right{} && !noticed:
-		t.Errorf("without %s: %v; but nothing names it:\n%s", a.missing, err, o.text())
+	if err := o.run(); err != nil {
+		t.Errorf("%v; it said:\n%s", err, o.text())
+	}
+	if o.complains() {
+		t.Errorf("it complains:\n%s", o.text())
 	}
 }
 
-// rightsTiming leaves some slack for a machine that all attempts share.
-var rightsTiming = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second, Exclusive: true}
-
-// grant gives the service account these rights, except the missing one, which it has for
-// a name at most.
-func (o *tenant) grant(name string, all []right) {
+// grant gives the service account these rights.
+func (o *tenant) grant(name string, all []manifests.Right) {
 	o.t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, p := range all {
-		if p == o.missing {
-			p.name = o.only
+		rule := rbacv1.PolicyRule{APIGroups: []string{p.Group}, Resources: []string{p.Resource}, Verbs: []string{p.Verb}}
+		if p.Name != "" {
+			rule.ResourceNames = []string{p.Name}
 		}
-		if p != o.missing || p.name != "" {
-			rule := rbacv1.PolicyRule{APIGroups: []string{p.group}, Resources: []string{p.resource}, Verbs: []string{p.verb}}
-			if p.name != "" {
-				rule.ResourceNames = []string{p.name}
-			}
-			rules[p.namespace] = append(rules[p.namespace], rule)
-		}
+		rules[p.Namespace] = append(rules[p.Namespace], rule)
 	}
 	rbac := o.admin.RbacV1()
 	meta := metav1.ObjectMeta{Name: o.name + "-" + name}
@@ -259,32 +185,17 @@ func (o *tenant) grant(name string, all []right) {
 		must(o.t, err)
 	}
 	for _, p := range all { // the authorizer learns of it after a while
-		if p == o.missing {
-			if o.only == "" {
-				continue
-			}
-			p.name = o.only
-		}
-		if p.namespace == appliedNamespace {
-			p.namespace = o.name
+		if p.Namespace == appliedNamespace {
+			p.Namespace = o.name
 		}
 		must(o.t, o.until("the rights are known", func() bool { return may(o.t, o.admin, account(o.name, appliedAccount), p) })())
 	}
 }
 
-// logger collects log lines, and ends the attempt when one names the missing
-// right.
-func (o *tenant) logger(missed context.CancelCauseFunc) logr.Logger {
-	return funcr.New(func(_, line string) { o.say(line, missed) }, funcr.Options{})
-}
-
-func (o *tenant) say(line string, missed context.CancelCauseFunc) {
+func (o *tenant) say(line string) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.said = append(o.said, strings.ReplaceAll(line, `\`, ""))
-	o.mu.Unlock()
-	if o.missing != (right{}) && o.misses() {
-		missed(errMissed)
-	}
 }
 
 func (o *tenant) text() string {
@@ -298,19 +209,10 @@ func (o *tenant) complains() bool {
 	return strings.Contains(o.text(), "forbidden") || strings.Contains(o.text(), "needs verb")
 }
 
-// misses reports whether a log line names the missing right. client-go posts
-// Events, and logs only the API server's words.
-func (o *tenant) misses() bool {
-	m := o.missing
-	return strings.Contains(o.text(), fmt.Sprintf("needs verb %q on %s", m.verb, strings.TrimSuffix(m.resource, "s"))) ||
-		m.resource == "events" && strings.Contains(o.text(), fmt.Sprintf("cannot %s resource %q", m.verb, m.resource))
-}
-
-// run takes part in the election until everything that must happen has
-// happened, or the missing right is reported, or time is up.
-func (o *tenant) run(missed context.CancelCauseFunc) error {
+// run takes part in the election until everything that must happen has happened, or time is up.
+func (o *tenant) run() error {
 	var err error
-	if o.elector, err = o.elects(); err != nil {
+	if o.elector, err = operator.New(o.ctx, appliedLock, o.options); err != nil {
 		return err
 	}
 	watching, unwatch := context.WithCancel(context.WithoutCancel(o.ctx))
@@ -318,17 +220,15 @@ func (o *tenant) run(missed context.CancelCauseFunc) error {
 	news := o.elector.Subscribe(watching)
 	go func() {
 		for n := range news {
-			if text := fmt.Sprintf("%s: %s %v", n.Change, n.Status.Waiting, n.Status.Problem); n.Status.Waiting != "" || n.Status.Problem != nil {
-				o.say(text, missed)
+			if n.Status.Waiting != "" || n.Status.Problem != nil {
+				o.say(fmt.Sprintf("%s: %s %v", n.Change, n.Status.Waiting, n.Status.Problem))
 			}
 		}
 	}()
-	var ctx context.Context
-	ctx, o.stop = context.WithCancel(o.ctx)
-	o.over = make(chan error, 1)
+	ctx, stop := context.WithCancel(o.ctx)
+	over := make(chan error, 1)
 	go func() {
-		defer close(o.over)
-		o.over <- o.elector.Run(ctx, func(ctx context.Context, term election.Term) error {
+		over <- o.elector.Run(ctx, func(ctx context.Context, term election.Term) error {
 			o.terms <- term
 			<-ctx.Done()
 			return nil
@@ -339,9 +239,8 @@ func (o *tenant) run(missed context.CancelCauseFunc) error {
 			break
 		}
 	}
-	o.stop()
-	err = errors.Join(err, <-o.over)
-	if err == nil && o.missing == (right{}) {
+	stop()
+	if err = errors.Join(err, <-over); err == nil {
 		err = o.until("the Lease is released", func() bool { return holder(o.lease()) == "" })()
 	}
 	return err
@@ -414,34 +313,6 @@ func leadsByALease(o *tenant) []step {
 	return []step{o.leads(), o.renews(), stands(""), func() error { o.ill.Store(true); return nil }, stands("ill")}
 }
 
-// elects makes the election.
-func (o *tenant) elects() (*operator.Election, error) {
-	if !o.heartbeat {
-		return operator.New(o.ctx, appliedLock, o.options)
-	}
-	group, err := heartbeat.NewGroup(o.ctx, appliedLock, o.options)
-	if err != nil {
-		return nil, err
-	}
-	return group.New(appliedLock)
-}
-
-func withAHeartbeat(o *tenant) { o.heartbeat, o.options.Timing.Exclusive = true, true }
-
-// leavesNoHeartbeat ends the election, whose Run returns when the heartbeat's Lease is gone.
-func leavesNoHeartbeat(o *tenant) []step {
-	hearts := func() int {
-		list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/role=heartbeat"})
-		must(o.t, err)
-		return len(list.Items)
-	}
-	return []step{
-		o.leads(), o.until("it has a heartbeat", func() bool { return hearts() == 1 }),
-		func() error { o.stop(); return <-o.over },
-		o.until("no heartbeat is left", func() bool { return hearts() == 0 }),
-	}
-}
-
 func withEvents(o *tenant) { o.options.NoEvents = false }
 
 // postsEvents makes each Event come twice, the second time as a patch.
@@ -469,7 +340,7 @@ func knowsItsZone(o *tenant) []step {
 // besideAPod starts another pod that may lead through the Lease.
 func besideAPod(o *tenant) {
 	o.in(o.deploy())
-	o.other = o.pod("other", "za", metav1.OwnerReference{})
+	o.other = o.pod("other", "za")
 }
 
 // provesADeath notes its own container's ID, and takes the lock from a leader
@@ -514,7 +385,7 @@ func beside(zone string) func(*tenant) {
 	return func(o *tenant) {
 		o.in(o.deploy())
 		o.options.Mode, o.options.LegacyGrace = operator.ModeAuto, -1
-		o.other = o.pod("legacy", zone, metav1.OwnerReference{})
+		o.other = o.pod("legacy", zone)
 		if zone == deadZone {
 			o.options.LegacyGrace = legacypods.GraceLeast
 			o.other.Status.Phase = corev1.PodRunning
@@ -529,19 +400,35 @@ func beside(zone string) func(*tenant) {
 	}
 }
 
-// deploy creates a pod of a Deployment, as the controllers would.
+// deploy creates a pod of a Deployment. That is paused, so that the controllers leave alone what this makes.
 func (o *tenant) deploy() *corev1.Pod {
 	o.t.Helper()
-	labels := map[string]string{"app": "op"}
+	labels := map[string]string{"app": "op", appsv1.DefaultDeploymentUniqueLabelKey: "1"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec}
-	meta, selector := metav1.ObjectMeta{Name: "op"}, &metav1.LabelSelector{MatchLabels: labels}
+	meta := metav1.ObjectMeta{Name: "op"}
 	apps := o.admin.AppsV1()
-	deployment, err := apps.Deployments(o.name).Create(o.ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, metav1.CreateOptions{})
+	deployment, err := apps.Deployments(o.name).Create(o.ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}, Template: template, Paused: true,
+	}}, metav1.CreateOptions{})
 	must(o.t, err)
 	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
-	set, err := apps.ReplicaSets(o.name).Create(o.ctx, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, metav1.CreateOptions{})
+	meta.Labels = labels
+	set, err := apps.ReplicaSets(o.name).Create(o.ctx, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+	}}, metav1.CreateOptions{})
 	must(o.t, err)
-	return o.pod("op-1", "za", *metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")))
+	var pod *corev1.Pod
+	must(o.t, o.until("the ReplicaSet has a pod", func() bool {
+		list, err := o.admin.CoreV1().Pods(o.name).List(o.ctx, metav1.ListOptions{})
+		must(o.t, err)
+		for i := range list.Items {
+			if metav1.IsControlledBy(&list.Items[i], set) {
+				pod = &list.Items[i]
+			}
+		}
+		return pod != nil
+	})())
+	return pod
 }
 
 // in makes the operator run in a pod.
@@ -549,13 +436,10 @@ func (o *tenant) in(self *corev1.Pod) {
 	o.options.Self.PodName, o.options.Self.PodUID, o.options.Self.Container = self.Name, string(self.UID), self.Spec.Containers[0].Name
 }
 
-func (o *tenant) pod(name, zone string, owner metav1.OwnerReference) *corev1.Pod {
+// pod makes a pod of the operator that no ReplicaSet takes for its own.
+func (o *tenant) pod(name, zone string) *corev1.Pod {
 	o.t.Helper()
-	pod := testbed.PodManifest(zone, name, o.name, map[string]string{"app": "op"})
-	if owner.Name != "" {
-		pod.OwnerReferences = []metav1.OwnerReference{owner}
-	}
-	pod, err := o.admin.CoreV1().Pods(o.name).Create(o.ctx, pod, metav1.CreateOptions{})
+	pod, err := o.admin.CoreV1().Pods(o.name).Create(o.ctx, testbed.PodManifest(zone, name, o.name, map[string]string{"app": "op"}), metav1.CreateOptions{})
 	must(o.t, err)
 	return pod
 }
@@ -589,6 +473,9 @@ func addDeadNode(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: testbed.NodeName(deadZone)}
 	_, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // of an earlier run
+		return
+	}
 	must(t, err)
 	_, err = admin.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: meta}, metav1.CreateOptions{})
 	must(t, err)
@@ -616,56 +503,20 @@ func leadsByAnAnnotation(o *tenant) []step {
 	})}
 }
 
-// TestConfigGrantsWhatThePackagesAskFor checks the Roles against the rules in
-// the documentation of the packages that use them.
-func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
-	all := kustomizations(t)
-	for _, row := range []struct{ dirs, configs []string }{
-		{[]string{"locks/lease", "locks/multilock", "internal/phase", "heartbeat"}, []string{"lease", "heartbeat"}},
-		{[]string{"locks/annotation"}, []string{"annotation"}},
-		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
-		{[]string{"internal/proof"}, []string{"proof"}},
-	} {
-		documented, given := map[right]bool{}, map[right]bool{}
-		for _, dir := range row.dirs {
-			for _, p := range documentedIn(t, dir) {
-				documented[p] = true
-			}
-		}
-		for _, name := range row.configs {
-			for _, p := range granted(t, feature{}, all[name]) {
-				p.namespace, p.name = "", "" // the packages do not know the names
-				given[p] = true
-				if !documented[p] {
-					t.Errorf("config/operator/%s grants %s, of which %v say nothing", name, p, row.dirs)
-				}
-			}
-		}
-		for p := range documented {
-			if p.resource != "statefulsets" && p.resource != "daemonsets" && !given[p] {
-				t.Errorf("%v need %s, which %v do not grant", row.dirs, p, row.configs)
-			}
-		}
-	}
+// may asks the API server whether a user has the right.
+func may(t *testing.T, client kubernetes.Interface, user string, p manifests.Right) bool {
+	t.Helper()
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               user,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.Namespace, Verb: p.Verb, Group: p.Group, Resource: p.Resource, Name: p.Name},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	return answer.Status.Allowed
 }
 
-// documentedIn returns the rules in a package's documentation: its indented
-// parts.
-func documentedIn(t *testing.T, dir string) []right {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../../..", dir, "doc.go"), nil, parser.ParseComments)
-	must(t, err)
-	var all []right
-	for part := range strings.SplitSeq(file.Doc.Text(), "\n\n") {
-		if !strings.HasPrefix(part, "\tapiGroups") {
-			continue
-		}
-		var rule rbacv1.PolicyRule
-		must(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(part, "\t", "")), &rule))
-		all = append(all, rightsOf("", []rbacv1.PolicyRule{rule})...)
-	}
-	if len(all) == 0 {
-		t.Errorf("%s documents no rules", dir)
-	}
-	return all
+// account is the user name of a service account.
+func account(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
 }

@@ -1,382 +1,278 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !core
-
 package e2e_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"net"
+	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"text/tabwriter"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/migrate"
-	"github.com/zonelect/zonelect/test/kit/history"
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// rollout is the migration of one operator: from a version with leader-for-life
-// to one with zonelect, pod by pod, on to phase sealed, and all the way back.
-type rollout struct {
-	*migration
-	plan
-	outages *faults // of the bed
-	began   time.Time
-	old     []*pod
-	fresh   []*pod
-	kills   []fault
-	// collectors is how long a candidate waits for old garbage collectors.
-	collectors time.Duration
+// fleet runs a program for each pod of a Deployment, and asks its readiness probe, as a scheduler
+// and a kubelet do.
+type fleet struct {
+	*testing.T
+	*testbed.Testbed
+	ctx    context.Context
+	client *kubernetes.Clientset
+	beaten time.Time
+
+	mu   sync.Mutex
+	pods map[types.UID]*replica
+	n    int
 }
 
-// script lists the steps for every operator.
-var script = []struct {
-	name string
-	do   func(*rollout, *testing.T)
-}{
-	{"three legacy pods start", (*rollout).startLegacy},
-	{"the first candidate starts", (*rollout).startFresh},
-	{"a legacy follower goes", (*rollout).endFollower},
-	{"the second candidate starts", (*rollout).startFresh},
-	{"the other legacy follower goes", (*rollout).endFollower},
-	{"the third candidate starts", (*rollout).startFresh},
-	{"the legacy leader goes", (*rollout).endLegacyLeader},
-	{"a candidate that leads goes", (*rollout).failOver},
-	{"sealed", (*rollout).seal},
-	{"a legacy pod meets the seal", (*rollout).meetSeal},
-	{"given back", (*rollout).giveBack},
-	{"legacy pods come back", (*rollout).comeBack},
-	{"legacy pods lead by phase", (*rollout).leadAgain},
-	{"the candidates go", (*rollout).endCandidates},
+// replica is the program of a pod.
+type replica struct {
+	*testbed.Process
+	name, ip, address string
+	ready             bool
+	failed            int // probes in a row
 }
 
-func (r *rollout) run(t *testing.T) {
-	t.Log(r.plan)
-	r.began = time.Now()
-	var disturbing sync.WaitGroup
-	defer disturbing.Wait()
-	for i, step := range script {
-		if i == r.step {
-			disturbing.Go(func() { r.disturb(t) })
-		}
-		step.do(r, t)
-	}
-	disturbing.Wait()
-	r.awaitLeads(t, r.old...)
-}
+// machine is the node of all pods.
+const machine = "machine"
 
-func (r *rollout) startLegacy(t *testing.T) {
-	for i, zone := range threeZones {
-		r.old = append(r.old, r.launch(t, trial.Legacy, zone, fmt.Sprintf("old-%d", i)))
-		if i == 0 {
-			r.awaitLeads(t, r.old...)
-		}
-	}
-}
-
-// startFresh starts the next candidate, as a rolling update does before it ends
-// an old pod.
-func (r *rollout) startFresh(t *testing.T) {
-	i := len(r.fresh)
-	r.fresh = append(r.fresh, r.launch(t, trial.Zonelect, threeZones[i], fmt.Sprintf("new-%d", i)))
-	time.Sleep(time.Second)
-}
-
-func (r *rollout) endFollower(t *testing.T) { r.remove(t, r.old[len(r.fresh)]) }
-
-func (r *rollout) endLegacyLeader(t *testing.T) {
-	r.remove(t, r.old[0])
-	r.awaitLeads(t, r.fresh...)
-}
-
-func (r *rollout) failOver(t *testing.T) {
-	leader := r.awaitLeads(t, r.fresh...)
-	before := r.configMap(t)
-	r.remove(t, leader)
-	r.fresh = others(r.fresh, leader)
-	r.awaitLeads(t, r.fresh...)
-	// A shield goes with its only owner, if the others had no time to join it.
-	if after := r.configMap(t); len(before.OwnerReferences) > 1 && after.UID != before.UID {
-		t.Errorf("the failover changed the ConfigMap from %+v to %+v", before.ObjectMeta, after.ObjectMeta)
-	}
-}
-
-func (r *rollout) seal(t *testing.T) {
-	r.move(t, migrate.Sealed, (*migrate.Migration).Advance)
-	r.awaitConfigMap(t, "sealed", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 0 })
-}
-
-func (r *rollout) meetSeal(t *testing.T) {
-	stranger := r.launch(t, trial.Legacy, "za", "stranger")
-	time.Sleep(5 * time.Second)
-	r.remove(t, stranger)
-}
-
-func (r *rollout) giveBack(t *testing.T) {
-	r.move(t, migrate.Dual, (*migrate.Migration).Rollback)
-	r.awaitConfigMap(t, "given back", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) > 0 })
-}
-
-func (r *rollout) comeBack(t *testing.T) {
-	r.old = nil
-	for i, zone := range threeZones {
-		r.old = append(r.old, r.launch(t, trial.Legacy, zone, fmt.Sprintf("again-%d", i)))
-	}
-	time.Sleep(time.Second)
-}
-
-func (r *rollout) leadAgain(t *testing.T) {
-	if r.throughLegacy {
-		r.move(t, migrate.Legacy, (*migrate.Migration).Rollback)
-		r.awaitLeads(t, r.old...)
-	}
-}
-
-func (r *rollout) endCandidates(t *testing.T) {
-	if leader := r.leads(r.fresh...); leader != nil {
-		r.fresh = append(others(r.fresh, leader), leader)
-	}
-	for _, p := range r.fresh {
-		r.remove(t, p)
-	}
-	r.awaitLeads(t, r.old...)
-}
-
-// move changes the phase, and waits until the candidates have followed.
-func (r *rollout) move(t *testing.T, to migrate.Phase, step func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error)) {
+// newFleet applies config/operator/probes, and runs the example of kubebuilder's manager for its pods until the test ends.
+func newFleet(t *testing.T, g *ground) *fleet {
 	t.Helper()
-	if r.byHand {
-		r.phase(t, string(to))
+	f := &fleet{T: t, Testbed: g.Testbed, ctx: patience(t, 5*soon), client: g.client, pods: map[types.UID]*replica{}}
+	k := newKubectl(t, g.Cluster.RESTConfig("zc"))
+	for _, o := range manifests.Kustomize(t, "../../../config/operator/probes") {
+		k.apply(t, o)
+	}
+	// What the operator's own work needs.
+	rbac := g.client.RbacV1()
+	_, err := rbac.ClusterRoles().Create(f.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: g.named("work")}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "patch"}},
+	}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = rbac.ClusterRoleBindings().Create(f.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: g.named("work")},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: g.named("work")},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: appliedNamespace, Name: appliedAccount}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine, Labels: map[string]string{corev1.LabelTopologyZone: "za"}}}
+	if _, err = g.client.CoreV1().Nodes().Create(f.ctx, node, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) { // of an earlier run
+		must(t, err)
+	}
+	running, end := context.WithCancel(f.ctx)
+	var run sync.WaitGroup
+	t.Cleanup(func() {
+		end()
+		run.Wait()
+		for _, one := range f.replicas() {
+			_ = one.Kill()
+		}
+		// Its pods would find nobody who runs them.
+		_ = g.client.AppsV1().Deployments(appliedNamespace).Delete(context.WithoutCancel(f.ctx), appliedAccount, metav1.DeleteOptions{})
+	})
+	run.Go(func() {
+		for running.Err() == nil {
+			f.tend()
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	return f
+}
+
+// tend does for all pods what is due. What fails is due again.
+func (f *fleet) tend() {
+	f.beat()
+	pods, err := f.client.CoreV1().Pods(appliedNamespace).List(f.ctx, metav1.ListOptions{})
+	if err != nil {
 		return
 	}
-	r.insist(t, "go to phase "+string(to), func(ctx context.Context, c *kubernetes.Clientset) error {
-		m, err := r.mover(c)
-		if err != nil {
-			return err
+	for _, pod := range pods.Items {
+		f.mu.Lock()
+		one := f.pods[pod.UID]
+		f.mu.Unlock()
+		switch {
+		case pod.DeletionTimestamp != nil:
+			f.stop(&pod, one)
+		case pod.Spec.NodeName == "":
+			_ = f.client.CoreV1().Pods(pod.Namespace).Bind(f.ctx, &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: machine},
+			}, metav1.CreateOptions{})
+		case one == nil:
+			f.start(&pod)
+		default:
+			f.probe(&pod, one)
 		}
-		if now, err := m.Inspect(ctx); err == nil && now.Phase == to {
-			return nil // the answer of the last attempt was lost
+	}
+}
+
+// beat keeps the node Ready.
+func (f *fleet) beat() {
+	if time.Since(f.beaten) < 5*time.Second {
+		return
+	}
+	node, err := f.client.CoreV1().Nodes().Get(f.ctx, machine, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+	if _, err := f.client.CoreV1().Nodes().UpdateStatus(f.ctx, node, metav1.UpdateOptions{}); err == nil {
+		f.beaten = time.Now()
+	}
+}
+
+// start runs the program of a pod, with its arguments and its environment.
+func (f *fleet) start(pod *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	ip, err := f.Network.Address("za")
+	must(f.T, err)
+	address := net.JoinHostPort(ip, freePort(f.T))
+	one := &replica{name: pod.Name, ip: fmt.Sprint("10.0.0.", f.n), address: address}
+	spec, err := processOf(f.ctx, f.client, pod, pod.Spec.NodeName, one.ip, built["./examples/kubebuilder/after"], f.Cluster.Kubeconfig("za"), f.Dir())
+	if err != nil {
+		f.n--
+		return // the next time, perhaps
+	}
+	spec.Args = append(slices.Clone(spec.Args), "-health-probe-bind-address", address)
+	if one.Process, err = f.StartProcess("za", spec); err != nil {
+		f.Errorf("start %s: %v", pod.Name, err)
+	}
+	f.pods[pod.UID] = one
+}
+
+// stop ends a pod that is deleted.
+func (f *fleet) stop(pod *corev1.Pod, one *replica) {
+	if one != nil {
+		f.mu.Lock()
+		delete(f.pods, pod.UID)
+		f.mu.Unlock()
+		if err := one.Terminate(); err == nil {
+			err = one.Wait(f.ctx)
+			if err != nil && f.ctx.Err() == nil {
+				f.Errorf("%s ended with %v", pod.Name, err)
+			}
 		}
-		if _, err = step(m, ctx, migrate.Options{}); err != nil {
-			t.Logf("to phase %s: %v", to, err)
-		}
-		return err
+	}
+	_ = f.client.CoreV1().Pods(pod.Namespace).Delete(f.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+}
+
+// probe sets whether a pod is Ready, by its readiness probe.
+func (f *fleet) probe(pod *corev1.Pod, one *replica) {
+	code := f.get(one, pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path)
+	ready := corev1.ConditionFalse
+	f.mu.Lock()
+	if code == http.StatusOK {
+		one.failed, one.ready = 0, true
+	} else if one.failed++; one.failed >= 3 { // a kubelet's failureThreshold
+		one.ready = false
+	}
+	if one.ready {
+		ready = corev1.ConditionTrue
+	}
+	f.mu.Unlock()
+	if len(pod.Status.Conditions) > 0 && pod.Status.PodIP == one.ip && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == ready }) {
+		return
+	}
+	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, one.ip, []corev1.PodIP{{IP: one.ip}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+		{Type: corev1.ContainersReady, Status: ready}, {Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()},
+	}
+	_, _ = f.client.CoreV1().Pods(pod.Namespace).UpdateStatus(f.ctx, pod, metav1.UpdateOptions{})
+}
+
+// get asks a replica, and returns its answer's code; 0 if it does not answer.
+func (f *fleet) get(one *replica, path string) int {
+	ctx, cancel := context.WithTimeout(f.ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.address+path, nil)
+	must(f.T, err)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}
+
+// replicas are those that run.
+func (f *fleet) replicas() []*replica {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.pods))
+}
+
+// deployment is its present state.
+func (f *fleet) deployment() *appsv1.Deployment {
+	f.Helper()
+	d, err := f.client.AppsV1().Deployments(appliedNamespace).Get(f.ctx, "my-operator", metav1.GetOptions{})
+	must(f.T, err)
+	return d
+}
+
+// change patches the Deployment.
+func (f *fleet) change(patch string) {
+	f.Helper()
+	_, err := f.client.AppsV1().Deployments(appliedNamespace).Patch(f.ctx, "my-operator", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	must(f.T, err)
+}
+
+// rolledOut waits until all replicas are Ready, and of the present template.
+func (f *fleet) rolledOut() {
+	f.Helper()
+	until(f.T, "the rollout is complete", func() bool {
+		d := f.deployment()
+		s := d.Status
+		return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == 3 && s.Replicas == 3 && s.AvailableReplicas == 3
 	})
-	r.insist(t, "be followed to phase "+string(to), func(ctx context.Context, c *kubernetes.Clientset) error {
-		m, err := r.mover(c)
-		if err == nil {
-			_, err = m.Await(ctx, nil)
-		}
-		return err
+}
+
+// A rolling update by the real Deployment controller replaces all replicas, because followers are Ready, too.
+// In the end one of the new replicas leads.
+func TestARollingUpdateProceedsAndOneLeads(t *testing.T) {
+	g := newGround(t, harmless, "rollout")
+	terms := g.follow(t, appliedNamespace, "d1f2a3b4.example.com")
+	f := newFleet(t, g)
+	f.rolledOut()
+	f.leads(terms)
+	for round := range 2 {
+		before := f.replicas()
+		f.change(fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"round":"%s-%d"}}}}}`, g.namespace, round))
+		until(t, "all old replicas are gone", func() bool {
+			now := f.replicas()
+			return !slices.ContainsFunc(before, func(one *replica) bool { return slices.Contains(now, one) })
+		})
+		f.rolledOut()
+		f.leads(terms)
+	}
+	judgeTerms(t, terms(), timing.DefaultLeaseDuration)
+}
+
+// leads waits until the Lease has the token of a replica that is there.
+func (f *fleet) leads(terms func() []term) {
+	f.Helper()
+	until(f.T, "one of the replicas leads", func() bool {
+		all := terms()
+		return len(all) > 0 && all[len(all)-1].token != 0 && !all[len(all)-1].released &&
+			slices.ContainsFunc(f.replicas(), func(one *replica) bool { return strings.HasPrefix(all[len(all)-1].holder, one.name) })
 	})
-}
-
-func (r *rollout) mover(c *kubernetes.Clientset) (*migrate.Migration, error) {
-	return migrate.New(migrate.Config{
-		Core: c.CoreV1().RESTClient(), Coordination: c.CoordinationV1().RESTClient(),
-		Apps: c.AppsV1().RESTClient(), Authorization: c.AuthorizationV1().RESTClient(),
-		Namespace: "default", Lock: r.lock, Selector: "app=" + r.lock,
-	})
-}
-
-// limit is when somebody must lead again. If no fault hit the gap, that is:
-//
-//   - mostGap after the last legacy pod was gone, before a candidate leads, plus
-//     the wait for old garbage collectors;
-//   - a lease and mostGap after a candidate was killed, before another leads;
-//   - the time of the collector and the longest sleep of leader-for-life, plus
-//     mostGap, before another legacy pod leads; or, for the same one, the
-//     restart of its container.
-//
-// The lease of a killed candidate must run out first, whether it led, waited to
-// lead or was about to give the lock back. While an apiserver restarts, a step is
-// up to three requests late, and each of them may hang.
-func (r *rollout) limit(g history.Gap) time.Time {
-	var most time.Duration
-	switch {
-	case g.Last.Legacy && !g.Next.Legacy:
-		most = mostGap + r.collectors
-	case !g.Next.Legacy:
-		most = lease + mostGap + r.collectors
-	case g.Last.Pod == g.Next.Pod:
-		most = containerRestart + mostGap
-	default:
-		most = collection + longestBackoff + mostGap
-	}
-	limit := g.Owed().Add(most)
-	if !g.Next.Legacy {
-		most = mostGap + r.collectors
-	}
-	for _, k := range r.kills {
-		if after := k.at.Add(lease + most); k.leases && k.at.Before(g.Next.Start) && after.After(limit) {
-			limit = after
-		}
-	}
-	const settle = 5 * time.Second // until those that waited have tried again
-	for range r.outages.between(g.Last.End.Add(-settle), g.Next.Start) {
-		limit = limit.Add(3 * timing.DefaultRenewInterval)
-	}
-	return limit
-}
-
-func TestAGapIsTooLongByWhatCameBefore(t *testing.T) {
-	second := func(n int) time.Time { return time.Unix(int64(n), 0) }
-	killed := []fault{{leases: true, at: second(90), over: second(91)}}
-	back := int((collection + longestBackoff + mostGap) / time.Second)
-	for name, c := range map[string]struct {
-		last, next string
-		gone       int // when the last leader's pod was, which led until 100; 0 is never
-		kills      []fault
-		outages    []fault
-		limit      int
-	}{
-		"the last legacy pod":               {"old-0", "new-0", 101, nil, nil, 104},
-		"a legacy program that restarts":    {"old-0", "old-0", 0, nil, nil, 104},
-		"another legacy pod":                {"old-0", "old-1", 101, nil, nil, 101 + back},
-		"a candidate":                       {"new-0", "new-1", 0, nil, nil, 118},
-		"the way back":                      {"new-0", "old-0", 101, nil, nil, 101 + back},
-		"a candidate that waited is killed": {"old-0", "new-0", 101, killed, nil, 108},
-		"a kill long ago":                   {"new-0", "new-1", 110, killed, nil, 128},
-		"a kill on the way back":            {"new-0", "old-0", 0, []fault{{leases: true, at: second(100)}}, nil, 115 + back},
-		"a legacy program is killed":        {"old-0", "old-0", 0, []fault{{at: second(100)}}, nil, 104},
-		"an apiserver that was away":        {"old-0", "new-0", 101, nil, []fault{{at: second(90), over: second(96)}}, 110},
-		"an apiserver that is away":         {"old-0", "new-0", 101, nil, []fault{{at: second(101)}}, 110},
-		"an apiserver that was back":        {"old-0", "new-0", 101, nil, []fault{{at: second(80), over: second(90)}}, 104},
-	} {
-		led := func(pod string, from, to int) history.Span {
-			return history.Span{Pod: pod, Legacy: pod[0] == 'o', Start: second(from), End: second(to)}
-		}
-		g := history.Gap{Last: led(c.last, 50, 100), Next: led(c.next, 102, 200)}
-		if c.gone != 0 {
-			g.Last.Gone = second(c.gone)
-			g.Next.Start = second(c.gone + 1)
-		}
-		r := &rollout{kills: c.kills, outages: &faults{all: c.outages}}
-		if limit := r.limit(g).Truncate(time.Second); !limit.Equal(second(c.limit)) {
-			t.Errorf("%s: somebody must lead by %d, want %d", name, limit.Unix(), c.limit)
-		}
-	}
-}
-
-// judge checks the history against the limits, and returns a row of the report.
-func (r *rollout) judge(t *testing.T) []string {
-	h := r.history()
-	if len(h) < 4 {
-		t.Errorf("%d terms only: %+v", len(h), h)
-	}
-	for _, s := range r.exited() {
-		t.Errorf("%s ended by itself", s.Identity)
-	}
-	ours, theirs := judgeOverlaps(t, h)
-	killed := r.judgeChanges(t, h)
-	for _, o := range r.outages.between(r.began, time.Now()) {
-		killed = append(killed, fmt.Sprintf("%s restarted %s", o.to, o.when))
-	}
-	longest, gaps := r.judgeGaps(t, h)
-	return []string{
-		r.variant, fmt.Sprint(r.seed), cmp.Or(strings.Join(killed, ", "), "none"), strconv.Itoa(len(h)),
-		strconv.Itoa(h.Changes()), strconv.Itoa(ours), strconv.Itoa(theirs), longest.String(), strings.Join(gaps, ", "),
-	}
-}
-
-// judgeChanges fails if the leader changed more often than leaders were
-// replaced or killed, and returns the killed ones.
-func (r *rollout) judgeChanges(t *testing.T, h history.History) (killed []string) {
-	allowed := 0
-	for _, p := range r.removed() {
-		if slices.ContainsFunc(h, func(s history.Span) bool { return s.Pod == p.name }) {
-			allowed++
-		}
-	}
-	for _, k := range r.kills {
-		who := r.short(k.to)
-		if slices.ContainsFunc(h, func(s history.Span) bool { return s.Pod == k.to && s.End.Equal(k.at) }) {
-			who = "leader " + who
-			allowed++
-		}
-		killed = append(killed, fmt.Sprintf("%s killed %s", who, k.when))
-	}
-	if n := h.Changes(); n > allowed {
-		t.Errorf("the leader changed %d times, want %d at most, for so many leaders were replaced or killed", n, allowed)
-	}
-	return killed
-}
-
-// judgeGaps fails for gaps that were too long, and returns the longest, and a
-// text for each.
-func (r *rollout) judgeGaps(t *testing.T, h history.History) (longest time.Duration, all []string) {
-	for _, g := range h.Gaps() {
-		length := g.Length().Round(time.Millisecond)
-		if late := g.Next.Start.Sub(r.limit(g)); late > 0 {
-			t.Errorf("nobody led between %s and %s for %v, which is %v too long", g.Last.Pod, g.Next.Pod, length, late)
-		}
-		longest = max(longest, length)
-		all = append(all, fmt.Sprintf("%s>%s %v", r.short(g.Last.Pod), r.short(g.Next.Pod), length))
-	}
-	return longest, all
-}
-
-func (r *rollout) short(name string) string { return strings.TrimPrefix(name, r.lock+"-") }
-
-// report is a table of all migrations. It is safe for concurrent use.
-type report struct {
-	mu   sync.Mutex
-	rows []string
-}
-
-func (r *report) add(cells []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rows = append(r.rows, strings.Join(cells, "\t"))
-}
-
-func (r *report) String() string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "variant\tseed\tfaults\tterms\tchanges\toverlaps\tlegacy's own\tlongest gap\tgaps")
-	for _, row := range r.rows {
-		fmt.Fprintln(w, row)
-	}
-	w.Flush()
-	return text.String()
-}
-
-// An operator is rolled pod by pod from each version of leader-for-life to
-// zonelect, on to phase sealed, and back, with and without a fault on the way.
-func TestAMigrationNeverHasTwoLeaders(t *testing.T) {
-	todo := rounds(t)
-	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
-	must(t, err)
-	outages, told := &faults{}, &report{}
-	for _, seeds := range todo {
-		var all sync.WaitGroup
-		for variant, seed := range seeds {
-			all.Go(func() {
-				name := fmt.Sprintf("%s-%d", variant, seed)
-				t.Run(name, func(t *testing.T) {
-					p := &past{b, patience(t, 4*time.Minute), client}
-					m := &migration{past: p, lock: "op-" + name, variant: variant}
-					r := &rollout{migration: m, plan: newPlan(variant, seed), outages: outages, collectors: m.settle(t)}
-					defer m.stop()
-					defer func() { told.add(r.judge(t)) }() // also for a migration that was broken off
-					r.run(t)
-				})
-			})
-		}
-		all.Wait()
-	}
-	t.Logf("\n%v", told)
 }

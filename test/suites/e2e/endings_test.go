@@ -1,0 +1,123 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build long
+
+package e2e_test
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/test/kit/manifests"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// TestATermAndAFollowersLifeEndWell: whoever copies an example gets a program that logs no error and ends
+// with 0 when it is told to end, as in each rolling update, whether it follows or leads.
+func TestATermAndAFollowersLifeEndWell(t *testing.T) {
+	b := trial.Bed(t, plain)
+	ctx := patience(t, 10*time.Minute)
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
+	must(t, err)
+	_, err = client.CoreV1().Services("default").Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "my-operator-leader"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer collector.Close()
+	args := map[string]func() []string{
+		"controller-runtime": func() []string { return []string{"-webhook-port", freePort(t)} },
+		"kubebuilder/after": func() []string {
+			return []string{"-leader-elect", "-health-probe-bind-address", "127.0.0.1:" + freePort(t)}
+		},
+		"leader-service": func() []string { return []string{"-address", "127.0.0.1:" + freePort(t)} },
+		"../cmd/zonelect-sidecar -- a command": func() []string {
+			return []string{"--leader-elect-resource-name=command", "--", "sleep", "1000"}
+		},
+		"../cmd/zonelect-sidecar": func() []string {
+			return []string{"--leader-elect-resource-name=poll", "--address", "127.0.0.1:" + freePort(t)}
+		},
+	}
+	programs := slices.DeleteFunc(slices.Collect(maps.Keys(args)), func(name string) bool { return !strings.HasPrefix(name, "..") })
+	for _, pattern := range []string{"*/main.go", "*/after/main.go"} {
+		found, err := filepath.Glob("../../../examples/" + pattern)
+		must(t, err)
+		for _, file := range found {
+			programs = append(programs, strings.TrimPrefix(filepath.Dir(file), "../../../examples/"))
+		}
+	}
+	if len(programs) < 9 {
+		t.Fatalf("there are %d examples: %q", len(programs), programs)
+	}
+	for _, name := range programs {
+		t.Run(name, func(t *testing.T) {
+			path, err := testbed.BuildProgram(ctx, "./"+filepath.Join("examples", strings.Fields(name)[0]))
+			must(t, err)
+			// start starts one, and waits until it says that.
+			start := func(which, says string) *testbed.Process {
+				spec := testbed.ProcessSpec{Name: strings.NewReplacer("/", "-", " ", "-", ".", "").Replace(name) + which, Path: path, Env: []string{
+					"KUBECONFIG=" + b.Cluster.Kubeconfig("za"), "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "POD_IP=10.0.0.1", "WATCH_NAMESPACE=default",
+				}}
+				if args[name] != nil {
+					spec.Args = args[name]()
+				}
+				p, err := b.StartProcess("za", spec)
+				must(t, err)
+				for {
+					switch logged, _ := os.ReadFile(p.Log()); {
+					case strings.Contains(string(logged), says):
+						return p
+					case ctx.Err() != nil:
+						t.Fatalf("the %s never says %q:\n%s", which, says, logged)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			leader := start("leader", "leading")
+			follower := start("follower", "following")
+			for _, p := range []*testbed.Process{follower, leader} {
+				must(t, p.Terminate())
+				ended := p.Wait(ctx)
+				logged, _ := os.ReadFile(p.Log())
+				if ended != nil || isError.Match(ofControllerRuntime.ReplaceAll(logged, nil)) {
+					t.Errorf("%s ended with: %v\n%s", p.Log(), ended, logged)
+				}
+			}
+		})
+	}
+}
+
+// isError matches a line of slog, zap or klog that is an error.
+var isError = regexp.MustCompile(`(?m)\bERROR\b|^E\d{4} `)
+
+// ofControllerRuntime are errors that a manager logs at each end in good order, with any election.
+var ofControllerRuntime = regexp.MustCompile(`(?m)^.*ERROR.*(error received after stop sequence was engaged.*(leader election lost|caches? to sync|timed out waiting)|failed to get informer from cache).*$`)
+
+// TestTheSidecarsDeploymentsAreAdmitted: what the API server does not know would be refused.
+func TestTheSidecarsDeploymentsAreAdmitted(t *testing.T) {
+	b := trial.Bed(t, plain)
+	k := newKubectl(t, b.Cluster.RESTConfig("za"))
+	for _, example := range []string{"command", "poll"} {
+		all := manifests.Kustomize(t, "../../../examples/sidecar/"+example)
+		for _, o := range all {
+			k.apply(t, o)
+			if kind := o.GetKind(); (kind == "Role" || kind == "RoleBinding") && o.GetName() == "zonelect-proof" && example == "poll" {
+				t.Errorf("%s grants %s %s, which nothing uses", example, kind, o.GetName())
+			}
+		}
+	}
+}
