@@ -147,7 +147,7 @@ func (f *fleet) start(pod *corev1.Pod) {
 	must(f.T, err)
 	address := net.JoinHostPort(ip, freePort(f.T))
 	one := &replica{name: pod.Name, ip: fmt.Sprint("10.0.0.", f.n), address: address}
-	spec, err := processOf(f.ctx, f.client, pod, pod.Spec.NodeName, one.ip, built["./examples/kubebuilder/after"], f.Cluster.Kubeconfig("za"), f.Dir())
+	spec, err := processOf(f.ctx, f.client, pod, pod.Spec.NodeName, built["./examples/kubebuilder/after"], f.Cluster.Kubeconfig("za"), f.Dir())
 	if err != nil {
 		f.n--
 		return // the next time, perhaps
