@@ -29,7 +29,7 @@ func TestEveryTestThatADocumentTellsToRunIsThere(t *testing.T) {
 			}
 		}
 	}
-	if found < 5 {
+	if found < 2 {
 		t.Errorf("only %d commands were found", found)
 	}
 }
