@@ -58,7 +58,7 @@ check: lint ## gofmt, go vet, lint and the unit tests that matter: before each p
 	$(call each,. cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus,go test ./...)
 
 # Stages of make test and their limits. A slow machine runs the same, only for longer.
-STAGES := lint:30m unit:40m race:40m gate:40m
+STAGES := lint:60m unit:60m race:60m gate:60m
 
 .PHONY: test
 test: ## The gate: lint, unit, race and gate (15 min; 30 min with nothing downloaded or built)
