@@ -29,8 +29,8 @@ func TestEveryTestThatADocumentTellsToRunIsThere(t *testing.T) {
 			}
 		}
 	}
-	if found < 2 {
-		t.Errorf("only %d commands were found", found)
+	if found == 0 {
+		t.Error("no command was found")
 	}
 }
 

@@ -87,8 +87,7 @@ func (f *following) perform(do step) {
 	now := f.clock.now()
 	base, record := f.observer.Takeover(f.me, now.awake)
 	record.Details.ProcessID = f.config.ProcessID()
-	repeats := f.exchange.acquiredBy(f.observer.LastRecord())
-	record.History = f.observer.HistoryWith(record, f.acquisition.Freeing, repeats, now.awake)
+	record.Previous = rules.PreviousOf(f.acquisition.Freeing, now.awake)
 	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline}) // a later answer would leave no trust
 }
 

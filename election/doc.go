@@ -192,5 +192,4 @@ package election
 //	status.go                     board.publish         Status and its transitions as they are made
 //	loopwatchdog.go               loopWatchdog.late     what Alive returns
 //	failover.go                   telemetry.failover    the span of a takeover
-//	internal/rules/history.go     Observer.HistoryWith  the last terms, as an acquisition writes them
 //	metrics.go                    meters.observe        what the metrics say at each collection

@@ -116,7 +116,6 @@ func schedule(s *stage, dice *rand.Rand) int {
 	}
 	sick.Store(-1)
 	mendAndLead(s, alive)
-	s.wantLedTermsNoted()
 	return len(s.History.Terms())
 }
 

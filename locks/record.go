@@ -78,11 +78,20 @@ type Record struct {
 	// the lock and not to its holder: an elector writes back what it read. If it is empty,
 	// Write may keep the stored value.
 	Evacuated string
-	// History has the last terms, as docs/design.md says: a JSON array of at most 4096 bytes.
-	// It too belongs to the lock: each acquisition adds to it, and other writes write back
-	// what was read. If it is empty, Write may keep the stored value. A Lock may have no room
-	// for it.
-	History string
+	// Previous says who led before the holder. Each acquisition replaces it, and other writes
+	// write back what was read. Nothing depends on it, and a Lock may have no room for it.
+	Previous Previous
+}
+
+// Previous is the end of a term, as the next holder saw it.
+type Previous struct {
+	// Holder is who led; empty if that is not known, or if the identity is too long.
+	Holder string
+	// Until is when Holder renewed or released the lock for the last time, by the clock of the
+	// next holder; zero if that one did not see it.
+	Until time.Time
+	// Cause is how the lock came free, a status.Cause.
+	Cause string
 }
 
 // Details holds the fields that zonelect stores beside those of client-go.

@@ -83,7 +83,7 @@ func TestALongLeaseHidesNoLock(t *testing.T) {
 	r, server := reader(t, "op-1")
 	long := strings.Repeat("x", 1_450_000)
 	mine := heldBy(long)
-	mine.Annotations = map[string]string{record.AnnotationHolder: "op-1", record.AnnotationHistory: long[:200_000], "other": long[:50_000]}
+	mine.Annotations = map[string]string{record.AnnotationHolder: "op-1", record.AnnotationPrevious: long[:200_000], "other": long[:50_000]}
 	server.Put(leases+"op", mine)
 	for i := range 10 {
 		server.Put(fmt.Sprint(leases, "junk-", i), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("junk-", i), Labels: map[string]string{presence.Label: "op"}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &long}})

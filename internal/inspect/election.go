@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -233,9 +232,8 @@ func isLock(lease *coordinationv1.Lease) bool {
 }
 
 // mostText is how much is kept of a text on a Lease, in bytes. Nothing that a zonelect program
-// writes is longer, but the note of a heartbeat. People are told how long a history is that is
-// too long, so some of them stay.
-const mostText = 4 * history.MaxBytes
+// writes is longer, but the note of a heartbeat.
+const mostText = 16 << 10
 
 // Trim removes from a Lease, which may be nil, what nobody here looks at, and returns it. A text
 // that is too long to make sense is cut, and still is too long. The Lease must not be written.

@@ -7,9 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -314,31 +312,6 @@ func TestAHolderWhoseHeartbeatIsGoneIsSilent(t *testing.T) {
 		if got := (inspect.Election{Lease: lease}).Silent(now); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
-	}
-}
-
-// TestTheToolsAndTheAlertCallTheSameFlapping.
-func TestTheToolsAndTheAlertCallTheSameFlapping(t *testing.T) {
-	rules, err := os.ReadFile("../../config/monitoring/prometheus/rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, alert, _ := strings.Cut(string(rules), "alert: ZonelectFlapping\n")
-	alert, _, _ = strings.Cut(alert, "alert:")
-	for _, want := range []string{
-		fmt.Sprintf("increase(election_transitions_total[%.0fm])", inspect.FlappingWithin.Minutes()), fmt.Sprintf(") > %d\n", inspect.Flapping),
-	} {
-		if !strings.Contains(alert, want) {
-			t.Errorf("the alert has no %q:\n%s", want, alert)
-		}
-	}
-	var h inspect.History
-	for i := range inspect.Flapping + 2 {
-		if _, flaps := h.Flaps(now); flaps != (i > inspect.Flapping) {
-			t.Errorf("%d terms flap: %v", i, flaps)
-		}
-		h.Terms = append(h.Terms, inspect.Term{Since: &metav1.MicroTime{Time: now.Add(-inspect.FlappingWithin + time.Second)}},
-			inspect.Term{Since: &metav1.MicroTime{Time: now.Add(-inspect.FlappingWithin)}})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -30,11 +29,10 @@ type Vacancy struct {
 // Failover is a change of leader that nobody wished for. What is not known is empty or nil.
 type Failover struct {
 	// At is when the next leader took the lock, by its clock.
-	At       *metav1.MicroTime `json:"at,omitempty"`
-	From     string            `json:"from,omitempty"`
-	FromZone string            `json:"fromZone,omitempty"`
-	To       string            `json:"to"`
-	ToZone   string            `json:"toZone,omitempty"`
+	At     *metav1.MicroTime `json:"at,omitempty"`
+	From   string            `json:"from,omitempty"`
+	To     string            `json:"to"`
+	ToZone string            `json:"toZone,omitempty"`
 	// Cause is how the lock had come free.
 	Cause string `json:"cause"`
 	// NobodyLedMilliseconds is for how long nobody led, as the next leader saw it.
@@ -50,12 +48,8 @@ type Next struct {
 // look adds who leads for how much longer, or who led last, and the last failover. r is the
 // lock's record.
 func (s *Status) look(e Election, r locks.Record, now time.Time) {
-	if e.Lease != nil {
-		s.CheckHistory(e.Lease.Annotations[record.AnnotationHistory])
-	}
-	terms, _ := history.Parse(history.Of(r))
-	s.LastFailover = lastFailover(terms)
-	s.Vacancy = s.vacancy(r, terms, e.lastRenewal(), now)
+	s.LastFailover = lastFailover(r)
+	s.Vacancy = s.vacancy(r, e.lastRenewal(), now)
 	s.leaseLeft(e, r, now)
 	s.checkVacancy()
 	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
@@ -69,7 +63,7 @@ func ahead(age time.Duration) bool { return age < -time.Second }
 
 // vacancy says whether nobody leads. renewed is the last renewal or the release, and zero if that
 // is not known.
-func (s *Status) vacancy(r locks.Record, terms []history.Term, renewed, now time.Time) *Vacancy {
+func (s *Status) vacancy(r locks.Record, renewed, now time.Time) *Vacancy {
 	v := &Vacancy{Since: stamp(renewed)}
 	switch s.State {
 	case Expired, Released, Free:
@@ -86,9 +80,6 @@ func (s *Status) vacancy(r locks.Record, terms []history.Term, renewed, now time
 	switch {
 	case s.Leader != nil:
 		v.Last, v.LastZone = s.Leader.Identity, s.Leader.Zone
-	case len(terms) > 0:
-		last := terms[len(terms)-1]
-		v.Last, v.LastZone = last.Holder, last.Zone
 	default:
 		v.Last, v.LastZone = r.Details.Holder, r.Details.Zone
 	}
@@ -145,38 +136,32 @@ func (s *Status) leaseLeft(e Election, r locks.Record, now time.Time) {
 	default:
 		left = min(max(0, r.LeaseDuration-age), r.LeaseDuration)
 	}
-	l.LeaseLeftMilliseconds, l.LeaseLeftBy = milliseconds(&left), by
+	l.LeaseLeftMilliseconds, l.LeaseLeftBy = milliseconds(left), by
 }
 
 // handoverLimit is for how long nobody may lead while a leader hands its lock over. If it took
 // longer, nobody was there to take it.
 const handoverLimit = time.Second
 
-// lastFailover returns the last failover among terms, the newest last; nil if there is none.
-func lastFailover(terms []history.Term) *Failover {
-	for i := len(terms) - 1; i >= 0; i-- {
-		n := terms[i]
-		if !failedOver(n) {
-			continue
-		}
-		f := &Failover{At: stamp(n.Acquired), To: n.Holder, ToZone: n.Zone, Cause: n.Cause, NobodyLedMilliseconds: milliseconds(n.NobodyLed)}
-		if i > 0 {
-			f.From, f.FromZone = terms[i-1].Holder, terms[i-1].Zone
-		}
-		return f
+// lastFailover returns the failover that the holder's term began with; nil if it began with none, or
+// if the holder is of another program, which leaves there what it finds.
+func lastFailover(r locks.Record) *Failover {
+	p := r.Previous
+	nobodyLed := r.AcquireTime.Sub(p.Until)
+	known := !p.Until.IsZero() && nobodyLed >= 0
+	switch {
+	case r.Holder == "" || r.Details.Holder != r.Holder, p.Cause == "", p.Cause == string(status.CauseAbsent),
+		p.Cause == string(status.CauseReleased) && (!known || nobodyLed < handoverLimit):
+		return nil
 	}
-	return nil
+	f := &Failover{At: stamp(r.AcquireTime), From: p.Holder, To: r.Holder, ToZone: r.Details.Zone, Cause: p.Cause}
+	if known {
+		f.NobodyLedMilliseconds = milliseconds(nobodyLed)
+	}
+	return f
 }
 
-// failedOver reports whether a term began because the leader before was lost, or because
-// nobody took over at once from one that left.
-func failedOver(n history.Term) bool {
-	switch status.Cause(n.Cause) {
-	case "", status.CauseAbsent, history.CauseOtherProgram:
-		return false
-	case status.CauseReleased:
-		return n.NobodyLed != nil && *n.NobodyLed >= handoverLimit
-	default:
-		return true
-	}
+func milliseconds(d time.Duration) *int64 {
+	n := d.Milliseconds()
+	return &n
 }

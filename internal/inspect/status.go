@@ -25,7 +25,7 @@ type Status struct {
 	Leader *Leader `json:"leader,omitempty"`
 	// Vacancy says that nobody leads, or that it looks so; nil if the leader renews the Lease.
 	Vacancy *Vacancy `json:"nobodyLeads,omitempty"`
-	// LastFailover is the last one that the lock's history knows.
+	// LastFailover is that with which the leader's term began; nil if it began with none.
 	LastFailover *Failover `json:"lastFailover,omitempty"`
 	// Next goes first when the leader falls silent; nil if that is not known. A Reader leaves
 	// it to others: package zone knows.

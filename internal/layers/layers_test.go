@@ -34,7 +34,7 @@ var outside = map[string]string{
 // experimental, and on the way of nobody who does not use it.
 var house = map[string]string{
 	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/handovers internal/live internal/metrics internal/sleep locks",
-	"election/internal/rules": "election/status internal/evacuations internal/history locks",
+	"election/internal/rules": "election/status internal/evacuations locks",
 	"election/status":         "",
 	"election/timing":         "",
 
@@ -59,9 +59,8 @@ var house = map[string]string{
 	"internal/events":      "kubernetes logr election election/status internal/environment internal/transport",
 	"internal/extension":   "internal/environment internal/leasewatch locks locks/lease",
 	"internal/handovers":   "locks",
-	"internal/history":     "locks",
 	"internal/httpserver":  "",
-	"internal/inspect":     "kubernetes election/status internal/apierror internal/evacuations internal/history internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"internal/inspect":     "kubernetes election/status internal/apierror internal/evacuations internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
 	"internal/leasewatch":  "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi locks locks/ownerref",
 	"internal/live":        "",
@@ -72,7 +71,7 @@ var house = map[string]string{
 	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/patience internal/rawapi internal/record internal/sleep locks",
 	"internal/proof":       "backoff kubernetes logr internal/apierror internal/patience internal/rawapi locks",
 	"internal/rawapi":      "kubernetes internal/apierror internal/record",
-	"internal/record":      "kubernetes logr internal/history locks",
+	"internal/record":      "kubernetes logr locks",
 	"internal/shieldmap":   "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"internal/sleep":       "",
 	"internal/transport":   "backoff kubernetes election/timing internal/live internal/sleep",

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -96,9 +95,6 @@ func Shared(group, lock string) func(annotations map[string]string) map[string]s
 
 // AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
-
-// AnnotationHistory holds locks.Record.History.
-const AnnotationHistory = "zonelect.dev/history"
 
 // MaxText is the longest text in the details, in bytes. A longer one counts as garbage: it
 // reads as absent, and [Check] refuses to write it.
@@ -217,16 +213,6 @@ func parseNumber(s string) uint64 {
 		return 0
 	}
 	return n
-}
-
-// readHistory returns the history in an object's annotations, or nothing if it counts as
-// garbage. It does not parse it: only an acquisition needs that.
-func readHistory(annotations map[string]string) string {
-	text := annotations[AnnotationHistory]
-	if len(text) > history.MaxBytes {
-		return ""
-	}
-	return text
 }
 
 // ReadDetails returns the details in an object's annotations. It never fails: values that

@@ -114,7 +114,7 @@ func Read(lease *coordinationv1.Lease) locks.Record {
 		Transitions:   max(0, value(spec.LeaseTransitions)),
 		Details:       ReadDetails(lease.Annotations),
 		Evacuated:     readText(lease.Annotations[AnnotationEvacuated]),
-		History:       readHistory(lease.Annotations),
+		Previous:      parsePrevious(lease.Annotations[AnnotationPrevious]),
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -254,28 +253,6 @@ func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 		if got := Read(Write(nil, r)).Evacuated; got != want {
 			t.Errorf("on a new Lease %.9q is %.9q", there, got)
 		}
-	}
-}
-
-func TestTheHistoryIsLeftAsItIsUnlessKnown(t *testing.T) {
-	long := strings.Repeat("x", history.MaxBytes+1)
-	for there, want := range map[string]string{`[{"holder":"a"}]`: `[{"holder":"a"}]`, "garbage": "garbage", long: "", "": ""} {
-		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationHistory: there}}}
-		r := Read(base)
-		if r.History != want {
-			t.Errorf("%.9q is read as %.9q", there, r.History)
-		}
-		if got := Write(base, r).Annotations[AnnotationHistory]; got != there {
-			t.Errorf("%.9q is written as %.9q", there, got)
-		}
-		r.History = history.With(r.History, history.Term{Holder: "b"})
-		if got := Read(Write(base, r)).History; got != r.History {
-			t.Errorf("after %.9q it is %.9q", there, got)
-		}
-	}
-	r := held()
-	if r.History = long; !errors.Is(Check(r), ErrUnwritable) {
-		t.Error("a history that would not be read back can be written")
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -38,8 +37,10 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	if r.Evacuated != "" {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationEvacuated, r.Evacuated)
 	}
-	if r.History != "" {
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationHistory, r.History)
+	if text := formatPrevious(r.Previous); text != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationPrevious, text)
+	} else {
+		delete(lease.Annotations, AnnotationPrevious)
 	}
 	return lease
 }
@@ -60,9 +61,6 @@ func Check(r locks.Record) error {
 	}
 	if to := len(r.Details.Handover.To); to > MaxText {
 		errs = append(errs, fmt.Errorf("%w: the successor's identity has %d bytes, at most %d are read back", ErrUnwritable, to, MaxText))
-	}
-	if len(r.History) > history.MaxBytes {
-		errs = append(errs, fmt.Errorf("%w: its history has %d bytes, at most %d are read back", ErrUnwritable, len(r.History), history.MaxBytes))
 	}
 	for _, f := range fields(&r.Details) {
 		if f.text != nil && len(*f.text) > MaxText {

@@ -5,12 +5,18 @@ package lease
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -153,4 +159,46 @@ func TestOneWordInTheAnnotationOfAHeartbeatEndsNoTerm(t *testing.T) {
 		cancel()
 		<-over
 	})
+}
+
+// campaign runs a candidate until stop is called.
+func campaign(t *testing.T, client rest.Interface, identity string) (stop func()) {
+	t.Helper()
+	e, err := election.New(election.Config{Lock: mustNew(t, client), Candidate: locks.Candidate{Identity: identity}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error)
+	go func() {
+		over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+	}()
+	return func() { cancel(); <-over }
+}
+
+// campaignByClientGo runs client-go's elector until stop is called.
+func campaignByClientGo(t *testing.T, server *apiServer, identity string) (stop func()) {
+	t.Helper()
+	client, err := coordinationclient.NewForConfigAndClient(
+		&rest.Config{Host: "http://apiserver.test", ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+		&http.Client{Transport: apitest.Transport(server)},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lock"}, Client: client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}
+	e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan bool)
+	go func() { e.Run(logr.NewContext(ctx, logr.Discard())); over <- true }()
+	return func() { cancel(); <-over }
 }

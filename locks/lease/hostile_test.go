@@ -28,7 +28,7 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 	for _, key := range []string{
 		record.AnnotationHolder, record.AnnotationReleased, record.AnnotationZone, record.AnnotationNode, record.AnnotationPod,
 		record.AnnotationContainer, record.AnnotationContainerID, record.AnnotationProcessLock, record.AnnotationToken, record.AnnotationNonce, record.AnnotationTrace,
-		record.AnnotationHandover, record.AnnotationRequest, record.AnnotationRefused, record.AnnotationEvacuated, record.AnnotationHistory,
+		record.AnnotationHandover, record.AnnotationRequest, record.AnnotationRefused, record.AnnotationEvacuated, record.AnnotationPrevious,
 		record.AnnotationPhase, record.AnnotationPhaseStep, record.AnnotationLegacy,
 	} {
 		every[key] = huge
@@ -49,7 +49,6 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 		"a phase that there is not":        {map[string]string{record.AnnotationPhase: "halfway", record.AnnotationPhaseStep: "-1"}, ""},
 		"a release that it did not write":  {map[string]string{record.AnnotationReleased: "101", record.AnnotationHandover: `{"to":"b","precedenceMs":4000}`}, ""},
 		"another program's name and seat":  {map[string]string{record.AnnotationHolder: "b", record.AnnotationProcessLock: "here"}, ""},
-		"a history of a million terms":     {map[string]string{record.AnnotationHistory: "[" + strings.Repeat(`{"holder":"x"},`, 20_000) + "{}]"}, ""},
 		"a token that is none":             {map[string]string{record.AnnotationToken: "-1"}, ""},
 		"a zone and a node that are there": {map[string]string{record.AnnotationZone: "zb", record.AnnotationNode: "n2"}, ""},
 	} {

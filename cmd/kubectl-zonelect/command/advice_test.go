@@ -135,7 +135,7 @@ func TestDoctorsRarerHints(t *testing.T) {
 			w.deletePod("op-c")
 			w.serves("default", "kubernetes", "10.0.0.1")
 			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationHistory], l.Annotations[record.AnnotationPod] = nobodyLedFor(9*time.Second), ""
+				l.Annotations[record.AnnotationPod] = ""
 				l.DeletionTimestamp, l.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/hold"}
 			}))
 		},

@@ -337,10 +337,14 @@ func failoverCell(f *inspect.Failover, now time.Time) string {
 }
 
 func nobodyLedCell(f *inspect.Failover) string {
-	if f == nil {
+	if f == nil || f.NobodyLedMilliseconds == nil {
 		return ""
 	}
-	return lasting(f.NobodyLedMilliseconds, gap)
+	d := time.Duration(*f.NobodyLedMilliseconds) * time.Millisecond
+	if d < 10*time.Minute {
+		return d.String()
+	}
+	return duration.HumanDuration(d)
 }
 
 // unknown is the text of what may exist and is not known.

@@ -25,7 +25,7 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-const doctorLong = `The command checks the lock and its history, its candidates, their service accounts, the clocks, the API
+const doctorLong = `The command checks the lock, its candidates, their service accounts, the clocks, the API
 server, and what stands before the API server. It changes nothing: a write that it tries is a dry run.
 Without LOCK it checks the locks of the namespace, 50 at most. With --pre it checks what stands in the
 way of an operator that is not installed yet.

@@ -22,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -31,18 +30,9 @@ import (
 // FlowSchema.
 func (w *world) well() {
 	w.three()
-	w.putLease(led(func(l *coordinationv1.Lease) {
-		l.Annotations[record.AnnotationHistory] = nobodyLedFor(17 * time.Millisecond)
-	}))
+	w.putLease(led())
 	w.serves("default", "kubernetes", "10.0.0.1", "10.0.0.2", "10.0.0.3")
 	w.server.Put("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/operator-leases", &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "operator-leases"}})
-}
-
-// nobodyLedFor is a history whose last term began after that time without a leader.
-func nobodyLedFor(d time.Duration) string {
-	return history.Format([]history.Term{
-		{Acquired: time.Now().Add(-5 * time.Minute), Holder: "op-a_1", Zone: "za", Token: 4711, Cause: "released", NobodyLed: &d},
-	})
 }
 
 // serves puts up the endpoints of a Service.
@@ -204,15 +194,6 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		"endless": {func(w *world) {
 			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(365 * 24 * 3600)) }))
 		}, "problem timing the Lease says that it lasts 365d and no heartbeat keeps it", exitError},
-		"flaps": {func(w *world) {
-			var all []history.Term
-			for i := range 6 {
-				all = append(all, history.Term{Acquired: time.Now().Add(time.Duration(i-5)*4*time.Minute - 5*time.Minute), Holder: "op-a_1", Cause: "expired", NobodyLed: ptr.To(90 * time.Second)})
-			}
-			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationHistory] = history.Format(all)
-			}))
-		}, "warning history the lock flaps: 6 terms began within the last 30m (6 expired)", exitOK},
 		"legacy-leads": {func(w *world) {
 			for path := range maps.Clone(w.server.Objects) {
 				if strings.HasPrefix(path, leasesPath) { // the lock, and those who have announced themselves

@@ -17,7 +17,7 @@ import (
 // with advice, or needs no cluster.
 func FuzzArguments(f *testing.F) {
 	for _, line := range []string{
-		"", "--help", "status", "status a -A", "status -o go-template={{", "status --observe=-1s", "status --nonsense", "status -w --observe x", "history", "history op -o name",
+		"", "--help", "status", "status a -A", "status -o go-template={{", "status --observe=-1s", "status --nonsense", "status -w --observe x",
 		"handover op --to a --to-zone b", "handover op --to=", "handover --timeout 0s op", "evacuate za -A --until nonsense", "evacuate", "restore za --lock a",
 		"migrate plan op", "migrate advance op --to nowhere", "migrate rollback",
 		"completion bash", "__complete status ", "nonsense", "-n", "--", "-o=",

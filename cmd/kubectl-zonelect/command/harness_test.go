@@ -245,6 +245,29 @@ func newLease(name, holder, zone string, changes ...func(*coordinationv1.Lease))
 	return lease
 }
 
+// led makes a lock whose holder took it after another fell silent.
+func led(changes ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
+	return newLease("op", "op-a_1", "za", append([]func(*coordinationv1.Lease){after("op-c_1", "expired", 15_020*time.Millisecond)}, changes...)...)
+}
+
+// after says how the term of the holder began.
+func after(previous, cause string, nobodyLed time.Duration) func(*coordinationv1.Lease) {
+	return func(l *coordinationv1.Lease) {
+		until := l.Spec.AcquireTime.Add(-nobodyLed).UTC().Format(time.RFC3339Nano)
+		l.Annotations[record.AnnotationPrevious] = fmt.Sprintf(`{"holder":%q,"until":%q,"cause":%q}`, previous, until, cause)
+	}
+}
+
+// releasedBy is a release by the holder a while ago.
+func releasedBy(ago time.Duration) func(*coordinationv1.Lease) {
+	return func(l *coordinationv1.Lease) {
+		at := &metav1.MicroTime{Time: time.Now().Add(-ago)}
+		l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = ptr.To(""), at, at
+		l.Spec.LeaseDurationSeconds = ptr.To(int32(1))
+		l.Annotations[record.AnnotationReleased] = l.Annotations[record.AnnotationToken]
+	}
+}
+
 func phased(phase record.Phase, step uint64) func(*coordinationv1.Lease) {
 	return func(l *coordinationv1.Lease) {
 		record.WriteStage(l.Annotations, record.Stage{Phase: phase, Step: step})

@@ -93,8 +93,20 @@ on its presence object. A holder without a presence cannot say so.
 SINCE: a leader that fell silent may have worked on for a part of the time shown, up to RenewDeadline and
 StopGrace.
 
-LAST FAILOVER, NOBODY LED: a handover or a rollout is not a failover, unless nobody led for a second or
-longer. <none>: no failover is among the last 20 terms.
+LAST FAILOVER: when the leader took the lock, by its clock, and how the lock had come free:
+
+  released   the holder gave the lock up, and nobody led for a second or longer
+  expired    the holder did not renew the lock for a whole lease
+  died       the holder's process was proven to have ended
+  reclaimed  the holder took back its own lock, for example after an API outage
+  cleared    somebody removed the holder's name, and the lease ran out
+  deleted    somebody deleted the Lease, and the lease ran out
+
+<none>: the term of the leader began with a handover or a rollout, or it is the first. The Lease does not
+keep what was before: Events, metrics and traces tell.
+
+NOBODY LED: from the leader's first sight of the last renewal or the release until it sent its acquisition.
+The old leader may have worked for a part of that time. <none>: it did not see the renewal.
 
 NEXT: candidates order themselves by health, evacuated zones, the zone that fell silent, preferred zones
 and a hash. NEXT leaves out candidates whose pod or node is known to be gone and, for a minute after a
@@ -123,7 +135,6 @@ Without LOCK, the command lists the Leases that have zonelect's annotations or c
 
 const doctorDetails = `The checks of a lock:
   lock         who leads, since when; or the state of a lock that nobody leads
-  history      for how long nobody led at the last change, and whether the lock flaps
   candidates   how many there are, where, whether they are ready, healthy and of one workload
   workload     what the Deployment lacks: replicas, grace period, spread, a disruption budget
   environment  what the candidates do not know about themselves: their pod, node or zone
@@ -150,17 +161,6 @@ The checks with --pre:
   rights       what the service account of the operator's pods may do already
 
 ClusterRole zonelect-doctor-trial, which comes with zonelect-doctor, grants the trial write.`
-
-const historyDetails = `The annotation zonelect.dev/history of the lock's Lease keeps the terms. Each acquisition by a zonelect
-candidate adds one. <none> means not known.
-
-TOKEN: a term that ended before its first renewal has none.
-SINCE: when the holder took the lock, by the holder's clock.
-LED FOR ends with the holder's last renewal or its release, as far as the next holder saw that, or else
-when the next term began.
-NOBODY LED is the time from the new holder's first sight of that last renewal or release, on its own
-clock, until it sent its acquisition. The old leader may have worked for a part of that time: up to
-RenewDeadline and StopGrace after its last renewal. <none>: the new holder did not see the renewal.`
 
 const evacuateDetails = `A leader stays if there is no candidate elsewhere, and moves as soon as there is one. A leader whose zone
 nobody knows counts as one that stayed. A candidate that does not know its zone is in that of its node's

@@ -68,7 +68,6 @@ var hostile = map[string]string{
 var hostileLines = map[string][]string{
 	"":                 {"", "TEXT", "--TEXT", "-n TEXT status op"},
 	"status":           {"", "op", "-A", "TEXT", "-n TEXT", "op --observe TEXT", "op --legacy-name TEXT", "--color TEXT"},
-	"history":          {"op", "rec", "TEXT"},
 	"doctor":           {"", "op", "rec", "TEXT", "op --legacy-name TEXT"},
 	"audit":            {"--for 16s", "-A --for 1s", "--for TEXT", "TEXT"},
 	"demo":             {"TEXT"},
@@ -95,8 +94,8 @@ func (w *world) attacked(text string) {
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "old-0" + text, UID: "uid-old"}
 	w.putLease(newLease("op", holder, zone, phased(record.PhaseDual, 1), func(l *coordinationv1.Lease) {
 		writes(l.Annotations, record.AnnotationRefused, record.AnnotationEvacuated, record.AnnotationHandover)
-		history, _ := json.Marshal([]any{apitest.Object{"acquired": "2000-01-01T00:00:00Z", "holder": text, "zone": "za", "token": 7, "cause": "expired", "nobodyLedMs": 9}, apitest.Object{"holder": "x" + text, "zone": "y" + text, "token": 7, "cause": text}, text}) // it can be written
-		l.Annotations[record.AnnotationHistory] = string(history)
+		previous, _ := json.Marshal(apitest.Object{"holder": text, "until": "2000-01-01T00:00:00Z", "cause": text}) // it can be written
+		l.Annotations[record.AnnotationPrevious] = string(previous)
 		l.Annotations[record.AnnotationNode], l.Annotations[record.AnnotationPod] = "node"+text, "pod"+text+"/uid"+text
 	}))
 	w.putConfigMap("op", map[string]string{text: text}, owner)
@@ -395,7 +394,7 @@ func TestOneBadPresenceBreaksNoCommand(t *testing.T) {
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
 			for line, codes := range map[string][]int{
-				"status": {exitOK}, "status op": {exitOK}, "status rec": {exitOK}, "history op": {exitOK},
+				"status": {exitOK}, "status op": {exitOK}, "status rec": {exitOK},
 				"migrate plan op": {exitOK}, "migrate plan rec": {exitOK}, "handover op --to op-d_1 --wait=false": {exitRefused}, "evacuate za --dry-run": {exitOK, exitRefused},
 			} {
 				inABubble(t, func(t *testing.T, w *world) {
@@ -471,7 +470,7 @@ func TestATimeThatIsAheadBreaksNoCommand(t *testing.T) {
 		"a little": func() time.Time { return time.Now().Add(5 * time.Second) }, "beyond reckoning": func() time.Time { return time.Now().AddDate(600, 0, 0) },
 	} {
 		for _, released := range []bool{false, true} {
-			for _, line := range []string{"status op", "history op", "migrate plan op", "doctor op"} {
+			for _, line := range []string{"status op", "migrate plan op", "doctor op"} {
 				inABubble(t, func(t *testing.T, w *world) {
 					w.putLease(led(func(l *coordinationv1.Lease) {
 						if released {

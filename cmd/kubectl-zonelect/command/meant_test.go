@@ -27,7 +27,7 @@ func TestWhoeverNamesALockThatNobodyKnowsIsToldSoAndWhichOneWasMeant(t *testing.
 			w.putLease(newLease("my-operato", "a_1", "za", func(l *coordinationv1.Lease) { l.Namespace = "there" }))
 		},
 	}
-	verbs := []string{"status", "status -w", "history", "handover", "migrate plan", "migrate advance", "migrate rollback", "migrate clean", "migrate advance --dry-run", "doctor"}
+	verbs := []string{"status", "status -w", "handover", "migrate plan", "migrate advance", "migrate rollback", "migrate clean", "migrate advance --dry-run", "doctor"}
 	for want, put := range exists {
 		name := "my-operato"
 		if strings.Contains(want, "old") {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -28,13 +27,6 @@ import (
 func (w *world) threeCandidates() {
 	for _, z := range []string{"a", "b", "c"} {
 		w.announce("op", "op-"+z, "z"+z, "", inModeLease)
-	}
-}
-
-// terms makes the history of a lock.
-func terms(all ...history.Term) func(*coordinationv1.Lease) {
-	return func(l *coordinationv1.Lease) {
-		l.Annotations[record.AnnotationHistory] = history.Format(all)
 	}
 }
 
@@ -64,34 +56,34 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 		}},
 		"garbage": {lease: func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationHistory] = `["garbage",{"holder":"\u001b[2J"},` + l.Annotations[record.AnnotationHistory][1:]
+				l.Annotations[record.AnnotationPrevious] = `{"holder":"\u001b[2J","cause":"\u001b[2J","until":"2000-01-01T00:00:00Z","new":[]}`
 				l.Annotations[record.AnnotationEvacuated] = "=="
 				l.Annotations[record.AnnotationToken] = "NaN"
 			})
 		}},
 		"garbage-alone": {lease: func() *coordinationv1.Lease {
-			return led(func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationHistory] = strings.Repeat("x", 5000) })
+			return led(func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationPrevious] = strings.Repeat("x", 5000) })
 		}},
 		"empty-spec": {lease: func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("op-a_1")} })
 		}},
-		"slow-handover": {lease: func() *coordinationv1.Lease {
-			return led(terms(
-				history.Term{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
-				history.Term{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(time.Second)},
-			))
-		}},
-		"handover-after-failover": {lease: func() *coordinationv1.Lease {
-			return led(terms(
-				history.Term{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
-				history.Term{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(999 * time.Millisecond)},
-			))
+		"slow-handover": {lease: func() *coordinationv1.Lease { return led(after("op-b_1", "released", time.Second)) }},
+		"handover":      {lease: func() *coordinationv1.Lease { return led(after("op-b_1", "released", 999*time.Millisecond)) }},
+		"handover-unseen": {lease: func() *coordinationv1.Lease {
+			return led(func(l *coordinationv1.Lease) {
+				l.Annotations[record.AnnotationPrevious] = `{"holder":"op-b_1","cause":"released"}`
+			})
 		}},
 		"failover-unseen": {lease: func() *coordinationv1.Lease {
-			return led(terms(history.Term{Holder: "op-a_1", Cause: "of a later version"}))
+			return led(func(l *coordinationv1.Lease) {
+				l.Annotations[record.AnnotationPrevious] = `{"cause":"of-a-later-version"}`
+			})
 		}},
 		"failover-in-the-future": {lease: func() *coordinationv1.Lease {
-			return led(terms(history.Term{Acquired: ago(-time.Hour), Holder: "op-a_1", Cause: "died"}))
+			return led(func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = ago(-time.Hour) }, after("op-b_1", "died", 0))
+		}},
+		"taken-by-client-go": {lease: func() *coordinationv1.Lease {
+			return led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("client-go") })
 		}},
 		"next-is-dead": {lease: func() *coordinationv1.Lease { return led() }, more: func(w *world) { w.deletePod("op-c") }},
 		"next-has-no-node": {lease: func() *coordinationv1.Lease { return led() }, more: func(w *world) {
@@ -105,16 +97,10 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 			w.announce("op", "op-b", "zb", "", inModeLease, func(o *presence.Object) { o.TakeoverDelay = "" })
 		}},
 		"next-was-just-lost": {lease: func() *coordinationv1.Lease {
-			return led(terms(
-				history.Term{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
-				history.Term{Acquired: ago(30 * time.Second), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
-			))
+			return led(func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = ago(30 * time.Second) }, after("op-c_1", "expired", 15*time.Second))
 		}},
 		"next-was-lost-before": {lease: func() *coordinationv1.Lease {
-			return led(terms(
-				history.Term{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
-				history.Term{Acquired: ago(time.Minute), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
-			))
+			return led(func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = ago(time.Minute) }, after("op-c_1", "expired", 15*time.Second))
 		}},
 		"next-campaigns-in-phase-dual": {lease: func() *coordinationv1.Lease { return led(phased(record.PhaseDual, 1)) }, more: func(w *world) {
 			w.announce("op", "op-b", "zb", "") // in mode auto; the others are in mode lease

@@ -29,7 +29,7 @@ func TestNoCommandFollowsARedirect(t *testing.T) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"status", "status op", "history op", "doctor op", "handover op", "evacuate za", "migrate plan op", "version"} {
+	for _, line := range []string{"status", "status op", "doctor op", "handover op", "evacuate za", "migrate plan op", "version"} {
 		var out, errOut buffer
 		env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 		env.terminal = func() bool { return false }

@@ -33,7 +33,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 		"status": func(w *world, a *asking) {
 			w.fill()
 			w.elects("old") // on Endpoints, without a Lease
-			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w", "history op", "history none"} {
+			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w"} {
 				a.run(strings.Fields(line)...)
 			}
 		},
@@ -112,7 +112,6 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"status":                       {"list", "leases", inNamespace("status")},
 		"status -A":                    {"list", "leases", inCluster("status")},
 		"status -w":                    {"watch", "leases", inNamespace("status")},
-		"history op":                   {"get", "leases", inNamespace("status")},
 		"doctor":                       {"list", "leases", inNamespace("doctor")},
 		"audit":                        {"watch", "leases", inNamespace("audit")},
 		"audit -A":                     {"list", "leases", inCluster("audit")},

@@ -72,7 +72,6 @@ func newRoot(env *environment) *cobra.Command {
 		Long:  rootLong,
 		Example: `  kubectl zonelect demo                                       # try it on your own cluster
   kubectl zonelect status -n metal3-system                    # who leads
-  kubectl zonelect history my-operator                        # who led before
   kubectl zonelect doctor my-operator                         # why does nobody lead
   kubectl zonelect audit -A                                   # all elections, whoever runs them
   kubectl zonelect evacuate zone-a -A                         # leadership leaves a zone
@@ -91,7 +90,7 @@ func newRoot(env *environment) *cobra.Command {
 	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(verbosity)
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
-	root.AddCommand(detailed(newStatus(env), statusDetails), detailed(newHistory(env), historyDetails),
+	root.AddCommand(detailed(newStatus(env), statusDetails),
 		detailed(newDoctor(env), doctorDetails), newAudit(env), newHandover(env), detailed(newEvacuate(env), evacuateDetails), newRestore(env),
 		newMigrate(env), newDemo(env), newDemoCandidate(env), newVersion(env))
 	root.SetHelpTemplate(helpTemplate)

@@ -14,9 +14,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/ptr"
-
-	"github.com/zonelect/zonelect/internal/history"
 )
 
 // longNames makes locks of pods with names as Deployments give them: one is held, and of two
@@ -26,10 +23,7 @@ func (w *world) longNames() {
 		w.announce("metal3-operator", "metal3-operator-7f9c6d8b5-x2k"+z, "zone-"+z, "", inModeLease)
 	}
 	const holder = "metal3-operator-7f9c6d8b5-x2ka_1"
-	w.putLease(newLease("metal3-operator", holder, "zone-a", terms(
-		history.Term{Acquired: time.Now().Add(-time.Hour), Holder: "metal3-operator-7f9c6d8b5-x2kb_1", Zone: "zone-b", Cause: "absent"},
-		history.Term{Acquired: time.Now().Add(-5 * time.Minute), Holder: holder, Zone: "zone-a", Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond)},
-	)))
+	w.putLease(newLease("metal3-operator", holder, "zone-a", after("metal3-operator-7f9c6d8b5-x2kb_1", "expired", 15_020*time.Millisecond)))
 	w.putLease(newLease("left", holder, "zone-a", releasedBy(time.Minute)))
 	w.putLease(newLease("silent", holder, "zone-a", renewed(time.Hour)))
 }
@@ -94,10 +88,7 @@ func TestATerminalShowsThePresentBelowWhatHasChanged(t *testing.T) {
 			w.putLease(newLease("op", "op-c_1", "zc", func(l *coordinationv1.Lease) {
 				l.Spec.AcquireTime.Time = time.Now()
 				l.Spec.RenewTime.Time = time.Now()
-				terms(
-					history.Term{Acquired: time.Now().Add(-5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(17 * time.Millisecond)},
-					history.Term{Acquired: time.Now(), Holder: "op-c_1", Zone: "zc", Cause: "expired", NobodyLed: ptr.To(16 * time.Second)},
-				)(l)
+				after("op-a_1", "expired", 16*time.Second)(l)
 			}))
 			time.Sleep(time.Second)
 			look("another leads")

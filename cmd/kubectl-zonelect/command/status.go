@@ -31,7 +31,7 @@ States:
 Columns:
   LEADER         "nobody (was X)": X led last; "nobody? (was X)": X may still be working
   SINCE          for how long the leader has led; or how long ago the last one renewed or released
-  LAST FAILOVER  when a leader was last lost, and how the lock had come free
+  LAST FAILOVER  when the leader took over from one that was lost, and how the lock had come free
   NOBODY LED     for how long nobody led then
   NEXT           who takes over if the leader falls silent
   LEASE LEFT     for how long the others leave a silent leader the lock

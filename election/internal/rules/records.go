@@ -31,6 +31,15 @@ func Acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wal
 	return r
 }
 
+// PreviousOf is what an acquisition that is sent at now says about who led before.
+func PreviousOf(free Freeing, now time.Time) locks.Previous {
+	p := locks.Previous{Holder: free.Holder, Cause: string(free.Cause)}
+	if !free.Late && !free.Life.IsZero() {
+		p.Until = now.Add(-now.Sub(free.Life)).UTC().Truncate(time.Millisecond)
+	}
+	return p
+}
+
 // Creation is the acquisition if there is no record. It keeps what the deleted record, if
 // there was one, says that is not about a holder.
 func Creation(gone locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {

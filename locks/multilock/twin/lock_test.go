@@ -203,10 +203,10 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
-			evacuated, history := "", ""
+			evacuated, previous := "", locks.Previous{}
 			if tc.governing != nil {
-				evacuated, history = "za", `[{"holder":"Z"}]`
-				tc.governing.Evacuated, tc.governing.History = evacuated, history
+				evacuated, previous = "za", locks.Previous{Holder: "Z", Cause: "expired"}
+				tc.governing.Evacuated, tc.governing.Previous = evacuated, previous
 				p.put(p.governing, *tc.governing)
 			}
 			if tc.legacy != nil {
@@ -221,8 +221,8 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 			if r.Evacuated != evacuated {
 				t.Errorf("evacuated are %q, want %q", r.Evacuated, evacuated)
 			}
-			if r.History != history {
-				t.Errorf("the history is %q, want %q", r.History, history)
+			if r.Previous != previous {
+				t.Errorf("before led %+v, want %+v", r.Previous, previous)
 			}
 			if tc.holder == "" && isReleased(r) != tc.released {
 				t.Errorf("given up: %v, want %v: %+v", isReleased(r), tc.released, r)

@@ -38,7 +38,7 @@ func (s *twinState) snapshot(number uint64) locks.Snapshot {
 	}
 	record, partial := s.record()
 	only := s.governing.Record // the legacy one has neither
-	record.Evacuated, record.History = only.Evacuated, only.History
+	record.Evacuated, record.Previous = only.Evacuated, only.Previous
 	return locks.Snapshot{
 		Version: locks.Version{
 			Number: number,

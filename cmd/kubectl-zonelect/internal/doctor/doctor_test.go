@@ -169,46 +169,6 @@ func TestAQuotaMattersWhereAnObjectHasYetToBeCreated(t *testing.T) {
 	}
 }
 
-// TestHowLongNobodyLedIsJudgedByTheLease: a leader that falls silent costs a lease, and no more.
-func TestHowLongNobodyLedIsJudgedByTheLease(t *testing.T) {
-	for name, tc := range map[string]struct {
-		gap   time.Duration
-		cause string
-		want  Result
-	}{
-		"a handover":            {17 * time.Millisecond, "released", OK},
-		"a silent leader":       {15200 * time.Millisecond, "expired", Note},
-		"a slow release":        {10 * time.Second, "released", Note},
-		"nobody was there":      {21 * time.Second, "released", Warning},
-		"an outage":             {10 * time.Minute, "expired", Warning},
-		"a cause to come later": {time.Second, "whim", OK},
-	} {
-		l := lockOf(func(l *coordinationv1.Lease) {})
-		released := lockOf(func(l *coordinationv1.Lease) { // what client-go leaves, and zonelect
-			l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To(int32(1))
-		})
-		for _, l := range []Lock{l, released} {
-			if f := l.lastChange(inspect.Term{Holder: "a", Cause: tc.cause, NobodyLedMilliseconds: ptr.To(tc.gap.Milliseconds())}); f.Result != tc.want {
-				t.Errorf("%s: %+v, want %s", name, f, tc.want)
-			}
-		}
-	}
-}
-
-// TestWhatIsSaidOfAFlappingLockFollowsFromItsCauses: a cause that nobody noted, or that a later
-// version has, accuses nobody.
-func TestWhatIsSaidOfAFlappingLockFollowsFromItsCauses(t *testing.T) {
-	for cause, want := range map[string]string{
-		"expired": "leaders lose their terms", "released": "leaders give up", "died": "leaders die", "other-program": "client-go's elector",
-		"absent": "somebody deletes", "deleted": "somebody deletes", "cleared": "somebody deletes",
-		"": "does not say why", "whim": "does not say why",
-	} {
-		if said := (Lock{}).whyFlapping(map[string]int{cause: 4}); !strings.Contains(said, want) {
-			t.Errorf("%q: %q, want %q", cause, said, want)
-		}
-	}
-}
-
 // lockOf returns a lock that is held, with changes.
 func lockOf(change func(*coordinationv1.Lease)) Lock {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns", ResourceVersion: "7", Annotations: map[string]string{record.AnnotationHolder: "a_1"}}}

@@ -49,7 +49,7 @@ func whole(t *testing.T, all []Finding) {
 func FuzzCheck(f *testing.F) {
 	seed, _ := json.Marshal(lockOf(func(*coordinationv1.Lease) {}).Lease) // it has a JSON form
 	f.Add(seed, seed, "pod/old", int64(0))
-	f.Add([]byte(`{"metadata":{"annotations":{"zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/","zonelect.dev/heartbeat":"x y z","zonelect.dev/history":"- - - -"}},"spec":{"holderIdentity":"a","leaseDurationSeconds":-1}}`), []byte(`{}`), "", int64(-1))
+	f.Add([]byte(`{"metadata":{"annotations":{"zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/","zonelect.dev/heartbeat":"x y z"}},"spec":{"holderIdentity":"a","leaseDurationSeconds":-1}}`), []byte(`{}`), "", int64(-1))
 	f.Add([]byte(`{"spec":{"leaseDurationSeconds":2147483647,"holderIdentity":"a"}}`), []byte(`{"spec":null}`), "x", int64(1)<<62)
 	f.Add([]byte(`{"metadata":{"name":"$(touch x)","namespace":"$(touch y)"},"spec":{"holderIdentity":"a; b","leaseDurationSeconds":15}}`), seed, "pod/a'; b `c` | d & e", int64(time.Second))
 	f.Fuzz(func(t *testing.T, one, other []byte, text string, n int64) {

@@ -6,17 +6,13 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/internal/history"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -47,7 +43,6 @@ func (l Lock) Check() []Finding {
 		return runAll(l, l.Name, first)
 	}
 	return runAll(l, l.Name, append(first, []check[Lock]{
-		{"history", checkHistory},
 		{"candidates", checkCandidates},
 		{"environment", checkEnvironment},
 		{"workload", checkWorkload},
@@ -238,96 +233,6 @@ func waitsFor(s inspect.Status) string {
 		return h.Waiting
 	}
 	return s.Legacy.Holder + " has the legacy lock" // the only other reason for this state
-}
-
-// checkHistory says for how long nobody led at the last change, and whether the lock flaps.
-func checkHistory(l Lock) []Finding {
-	if l.Lease == nil {
-		return nil
-	}
-	h := l.History(l.Now)
-	var all []Finding
-	if n := len(h.Terms); n > 0 {
-		all = append(all, l.lastChange(h.Terms[n-1]))
-	}
-	for _, warning := range h.Warnings {
-		all = append(all, say(Warning, "%s", warning))
-	}
-	if f, found := l.flaps(h); found {
-		all = append(all, f)
-	}
-	if len(all) == 0 {
-		all = append(all, say(Note, "the Lease has no history: when the leader changed, and why, is not known").do("the next candidate of zonelect that acquires the lock begins one"))
-	}
-	return all
-}
-
-// tolerated is how much longer than a lease nobody may lead after a leader that fell silent:
-// for round trips, and for the order of candidates.
-const tolerated = 5 * time.Second
-
-func (l Lock) lastChange(t inspect.Term) Finding {
-	if t.NobodyLedMilliseconds == nil {
-		return say(OK, "for how long nobody led before %s took the lock is not known%s", t.Holder, because(t.Cause))
-	}
-	gap := time.Duration(*t.NobodyLedMilliseconds) * time.Millisecond
-	lasts := l.lasts()
-	text := fmt.Sprintf("nobody led for %s before %s took the lock%s", gap, t.Holder, because(t.Cause))
-	switch {
-	case gap > lasts+tolerated:
-		return say(Warning, "%s: longer than %s lasts", text, l.lease()).
-			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with %s", Page("operate.md#fault-by-fault"))
-	case t.Cause == string(status.CauseExpired) && gap > lasts/2:
-		return say(Note, "%s: the leader before fell silent, and the others waited for its lease", text).
-			do("that is as long as it takes without proof of death, which needs the right to watch pods (%s) and a kubelet that reports the end; or use a shorter lease (%s)", l.grant("proof"), Page("timing.md"))
-	case gap > lasts/2:
-		return say(Note, "%s", text).do("%s shows earlier terms", l.kubectl("zonelect history %s", named(l.Name, "LOCK")))
-	}
-	return say(OK, "%s", text)
-}
-
-func because(cause string) string {
-	if cause == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (cause: %s)", cause)
-}
-
-// flaps says whether leadership changes too often.
-func (l Lock) flaps(h inspect.History) (Finding, bool) {
-	causes, flaps := h.Flaps(l.Now)
-	if !flaps {
-		return Finding{}, false
-	}
-	n := 0
-	var counted []string
-	for _, cause := range slices.Sorted(maps.Keys(causes)) {
-		name := cause
-		if name == "" {
-			name = "unknown"
-		}
-		n += causes[cause]
-		counted = append(counted, fmt.Sprintf("%d %s", causes[cause], name))
-	}
-	return say(Warning, "the lock flaps: %d terms began within the last %s (%s)", n, duration.HumanDuration(inspect.FlappingWithin), strings.Join(counted, ", ")).do("%s", l.whyFlapping(causes)), true
-}
-
-// whyFlapping is what to look at, by the most frequent cause.
-func (l Lock) whyFlapping(causes map[string]int) string {
-	worst := slices.MaxFunc(slices.Sorted(maps.Keys(causes)), func(a, b string) int { return causes[a] - causes[b] })
-	switch worst {
-	case string(status.CauseExpired), string(status.CauseReclaimed):
-		return "leaders lose their terms: the API answers too slowly for the timing, or the leaders' nodes are in trouble; see the checks latency and timing"
-	case string(status.CauseReleased):
-		return "leaders give up: a rollout, a health check that fails, or work that returns; see the leaders' logs"
-	case string(status.CauseDied):
-		return "leaders die: see " + l.kubectl("describe pod %s", "POD") + " for restarts and memory"
-	case history.CauseOtherProgram:
-		return "client-go's elector and zonelect share the lock: does a second program use its name?"
-	case string(status.CauseAbsent), string(status.CauseDeleted), string(status.CauseCleared):
-		return "somebody deletes or empties the Lease: the API server's audit log says who"
-	}
-	return "the Lease does not say why: see the candidates' logs"
 }
 
 // checkClocks compares the clocks of this machine, of the API server and of the holder. The

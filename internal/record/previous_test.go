@@ -1,0 +1,67 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 5_000_000, time.UTC)
+
+func TestWhoLedBeforeIsReadAsItWasWritten(t *testing.T) {
+	long := strings.Repeat("<", MaxPrevious)
+	for name, c := range map[string]struct{ previous, want locks.Previous }{
+		"nothing":         {},
+		"all":             {locks.Previous{Holder: "a_1", Until: noon, Cause: "expired"}, locks.Previous{Holder: "a_1", Until: noon, Cause: "expired"}},
+		"an unseen end":   {locks.Previous{Holder: "a_1", Cause: "released"}, locks.Previous{Holder: "a_1", Cause: "released"}},
+		"no holder":       {locks.Previous{Cause: "absent"}, locks.Previous{Cause: "absent"}},
+		"no cause":        {locks.Previous{Holder: "a_1"}, locks.Previous{}},
+		"a long identity": {locks.Previous{Holder: long, Until: noon, Cause: "expired"}, locks.Previous{Until: noon, Cause: "expired"}},
+		"a long cause":    {locks.Previous{Holder: "a_1", Cause: long}, locks.Previous{}},
+	} {
+		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationPrevious: `{"holder":"x","cause":"died"}`, "other": "kept"}}}
+		r := held()
+		r.Previous = c.previous
+		lease := Write(base, r)
+		if got := Read(lease).Previous; got != c.want {
+			t.Errorf("%s: read %+v, want %+v", name, got, c.want)
+		}
+		if text, there := lease.Annotations[AnnotationPrevious]; len(text) > MaxPrevious || there != (c.want.Cause != "") || lease.Annotations["other"] != "kept" {
+			t.Errorf("%s: the annotations are %q", name, lease.Annotations)
+		}
+	}
+}
+
+// FuzzPrevious: anybody may write the annotation. What is read from it is bounded, and can be written
+// and read again.
+func FuzzPrevious(f *testing.F) {
+	for _, text := range []string{
+		"", "null", "[]", `"expired"`, "{", `{"cause":1}`, `{"holder":"a_1"}`, `{"cause":"expired","until":"yesterday"}`,
+		`{"holder":"a_1","until":"2026-11-23T12:00:00.005Z","cause":"expired"}`, `{"cause":"x","until":"2026-11-23T12:00:00+01:00","new":[{}]}`,
+		`{"cause":"x","until":"9999-12-31T23:59:59-23:59"}`, `{"cause":"x","until":"0001-01-01T00:00:00+23:59"}`,
+		"{\"cause\":\"\x1b\xff\"}", `{"cause":"` + strings.Repeat("<", 400) + `"}`, `{"cause":"` + strings.Repeat("x", 1<<20) + `"}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p := parsePrevious(text)
+		if (len(text) > MaxPrevious || len(p.Cause) > 32) && p != (locks.Previous{}) {
+			t.Errorf("%d bytes are read as %+v", len(text), p)
+		}
+		if y := p.Until.Year(); !p.Until.IsZero() && (y < 1970 || y > 9999) {
+			t.Errorf("%q is read as of the year %d", text, y)
+		}
+		written := formatPrevious(p)
+		if again := parsePrevious(written); again != p || len(written) > MaxPrevious {
+			t.Errorf("%q is read as %+v, written as %q, and read as %+v", text, p, written, again)
+		}
+	})
+}
