@@ -106,7 +106,7 @@ unit: $(GOTESTSUM) ## The unit tests of all modules (5 min); SHORT=: with the lo
 	@set -e; skip=$$(go run ./test/programs/verdict skip); for m in $(PUBLISHED) test; do \
 		all=./...; [ $$m != test ] || all=$$(cd test && go list ./... | grep -vE '$(NOT_UNIT)'); \
 		echo "$$m: go test -count=1 $(SHORT)"; \
-		(cd $$m && $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(CURDIR)/build/unit/$$(echo $$m | tr / -).json \
+		(cd $$m && $(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(CURDIR)/build/unit/module-$$(echo $$m | tr / -).json \
 			-- -count=1 $(SHORT) -skip "$$skip" $$all); \
 	done
 	go run ./test/programs/verdict judge build/unit/*.json

@@ -303,7 +303,8 @@ func TestAnOutageEndsNoCandidateWithoutAPod(t *testing.T) {
 					time.Sleep(time.Minute)
 					knowAll("afterwards")
 				}
-				if n := s.Asked("delete"); n > 1 || n > 0 && !stops("delete") {
+				// One that could not be removed in the outage may be tried again before its candidate renews it.
+				if n := s.Asked("delete"); n > 2 || n > 0 && !stops("delete") {
 					t.Errorf("%d presences were removed", n)
 				}
 			})

@@ -44,7 +44,7 @@ func TestTheCommandsOfTheDocumentsAreCommands(t *testing.T) {
 			}
 		}
 	}
-	if found < 15 {
+	if found < 10 {
 		t.Errorf("only %d commands were found", found)
 	}
 }
