@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestATakeoverThatWasOnlySeenFromOutsideIsDrawn(t *testing.T) {
 	for decoder := xml.NewDecoder(bytes.NewReader(drawn)); err == nil; {
 		_, err = decoder.Token()
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }

@@ -69,14 +69,14 @@ func (m *electedMove) run(t *testing.T) {
 	m.fails(t, "the last legacy leader's end", old[0], fresh...)
 	m.fails(t, "a failover in phase dual", m.holder, fresh...)
 
-	m.phase(t, "clean")
+	m.phase(t, 1, "clean")
 	m.awaitRecord(t, "")
 	fresh = append(fresh, m.begin(t, trial.Zonelect, "za", "new-3"))
 	time.Sleep(2 * time.Second)
 	m.fails(t, "a failover in phase clean", m.holder, fresh...)
 	m.awaitRecord(t, "")
 
-	m.phase(t, "dual")
+	m.phase(t, 2, "dual")
 	m.awaitRecord(t, m.holder.Identity)
 	for i, zone := range threeZones {
 		old = append(old, m.begin(t, trial.Legacy, zone, fmt.Sprint("again-", i)))
@@ -84,7 +84,7 @@ func (m *electedMove) run(t *testing.T) {
 	time.Sleep(10 * time.Second) // longer than a lease
 	m.leadsOn(t)
 
-	m.phase(t, "legacy")
+	m.phase(t, 3, "legacy")
 	last := m.holder
 	stopped := await(t, last, "stopped", time.Time{})
 	m.holder = m.awaitLeader(t, stopped.Time, "the step back to legacy", old[3:]...)

@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election/timing"
@@ -112,4 +115,17 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// phase changes the phase on the Lease by hand, for the change-th time.
+func (m *migration) phase(t *testing.T, change int, phase string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"zonelect.dev/phase":%q,"zonelect.dev/phase-step":%q}}}`, phase, strconv.Itoa(change+1))
+	_, err := m.client.CoordinationV1().Leases(m.namespace).Patch(t.Context(), m.lock, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	must(t, err)
+}
+
+// others returns all except one.
+func others[T comparable](all []T, one T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o == one })
 }

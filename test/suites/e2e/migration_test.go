@@ -5,18 +5,14 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"runtime"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -24,10 +20,9 @@ import (
 // migration is one operator that moves off its legacy lock and back.
 type migration struct {
 	*ground
-	lock    string
-	changes int // of the phase, by hand
-	seats   []*trial.Seat
-	ended   map[string]time.Time // when programs were killed, by identity
+	lock  string
+	seats []*trial.Seat
+	ended map[string]time.Time // when programs were killed, by identity
 }
 
 func newMigration(g *ground, lock string) *migration {
@@ -86,20 +81,6 @@ func (m *migration) awaitConfigMap(t *testing.T, what string, ok func(*corev1.Co
 		return err == nil && ok(cm)
 	})
 	return cm
-}
-
-// phase changes the phase on the Lease by hand.
-func (m *migration) phase(t *testing.T, phase string) {
-	t.Helper()
-	m.changes++
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{"zonelect.dev/phase":%q,"zonelect.dev/phase-step":%q}}}`, phase, strconv.Itoa(m.changes+1))
-	_, err := m.client.CoordinationV1().Leases(m.namespace).Patch(t.Context(), m.lock, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	must(t, err)
-}
-
-// others returns all except one.
-func others[T comparable](all []T, one T) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o == one })
 }
 
 // checkOverlaps fails for overlapping terms of different programs, unless both
