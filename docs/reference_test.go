@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -116,9 +115,6 @@ func flagRows(t *testing.T) (rows [][]string) {
 	fs.SortFlags = false
 	new(operator.Options).AddFlags(fs)
 	fs.VisitAll(func(f *pflag.Flag) { row(f, fieldOf(t, f.Name)) })
-	fs, on := pflag.NewFlagSet("", pflag.ContinueOnError), false
-	heartbeat.AddFlag(fs, &on)
-	fs.VisitAll(func(f *pflag.Flag) { row(f, "of package `heartbeat`") })
 	return rows
 }
 

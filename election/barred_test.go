@@ -8,10 +8,12 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // bars is a lock whose record is barred once it is set.
@@ -97,5 +99,21 @@ func TestALeaderStopsInGoodOrderWhenItsRecordIsBarred(t *testing.T) {
 		}
 		time.Sleep(3 * lease)
 		a.Idles()
+	})
+}
+
+// TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred.
+func TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred(t *testing.T) {
+	scenario(t, func(s *stage) {
+		lock := &bars{}
+		a := s.start("a", func(c *election.Config) { lock.Lock, c.Lock = c.Lock, lock })
+		a.Leads()
+		a.link.Set(lockstest.Fault{Mute: true}) // else the watch says so, too
+		lock.set.Store(true)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if a.Elector.Term().TrustedFor() > 0 {
+			t.Errorf("it still leads an hour after each renewal's answer said that the record is barred")
+		}
 	})
 }

@@ -109,11 +109,6 @@ type Config struct {
 	// is ever proven.
 	ProveDead func(ctx context.Context, holder locks.Suspect) error
 
-	// Queue, if set, bounds how many writes of many electors are under way at a time. It is
-	// called before each write, waits for the write's turn, and fails only if ctx ends. leave is
-	// called once the write has its answer. It is safe for concurrent use.
-	Queue func(ctx context.Context) (leave func(), err error)
-
 	// TracerProvider receives one span for each takeover that this candidate wins.
 	// MeterProvider receives the metrics, see docs/metrics.md. Nil means none, at no cost.
 	TracerProvider trace.TracerProvider
@@ -139,12 +134,8 @@ func (c Config) validate() error {
 	case c.Lock.Describe().Name == "":
 		errs = append(errs, fmt.Errorf("%w: the lock has no name", ErrConfig))
 	default:
-		can := c.Lock.Capabilities()
-		if _, is := c.Lock.(locks.Guardian); is && can.Guardian == nil {
+		if _, is := c.Lock.(locks.Guardian); is && c.Lock.Capabilities().Guardian == nil {
 			errs = append(errs, fmt.Errorf("%w: the lock has the methods of a Guardian, and its Capabilities do not name it: set Capabilities.Guardian", ErrConfig))
-		}
-		if _, is := c.Lock.(locks.Renewer); is && can.Renewer == nil {
-			errs = append(errs, fmt.Errorf("%w: the lock has the method of a Renewer, and its Capabilities do not name it: set Capabilities.Renewer", ErrConfig))
 		}
 	}
 	switch n := len(c.Candidate.Identity); {

@@ -81,7 +81,6 @@ package election
 //	deathprobe.go    run.probeDeath            Config.ProveDead for one holder; until it returns; another holder or the end of the candidacy cancels its context, and Run waits a while
 //	watcher.go       watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context, and Run waits a while
 //	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
-//	requester.go     requester.turn            waits for the turn of a write that a Renewer may replace; until it comes, or the end of the request
 //	strays.go        run.await                 waits for one kind of these at the end of Run; until they have returned, and Run waits a while
 //	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
 //	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
@@ -90,7 +89,7 @@ package election
 //	workwatchdog.go  workWatchdog.watch        the same when the trust is over
 //	workwatchdog.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
 //	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
-//	feed.go          NewFeed                   hands transitions to the reader of one feed; until the feed's context ends, and Run does not wait for that
+//	feed.go          Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
 //	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
 
 // Where to look
@@ -107,8 +106,8 @@ package election
 //	internal/rules/observer.go  Observer.MayReclaim  early: the record is this candidate's own
 //	internal/rules/observer.go  Observer.accept      from when the wait counts: the first sight of the last renewal
 //	claim.go                    run.free             what delays it: takeover delay, a named successor, an outage, health
-//	guardian.go                 run.waitsFor         what forbids it: the phase of a migration, or another's heartbeat (Snapshot.Barred)
-//	../locks/lease/lock.go      Lock.Snapshot        where a Lease is barred
+//	guardian.go                 run.waitsFor         what forbids it: the phase of a migration (Snapshot.Barred)
+//	../locks/lease/lock.go      Lock.snapshot        where a Lease is barred
 //	schedule.go                 following.next       what a follower does next: wait, read or claim
 //
 // How a term is kept:
@@ -155,7 +154,6 @@ package election
 //	claim.go                        following.mayWatchAnew  another watch while that read is not answered
 //	leadership.go                   leadership.watchIsDeaf  a leader's
 //	internal/rules/free.go          Observer.Free           knows nothing of watches: no loss shortens a wait
-//	../internal/leasewatch/view.go  View.follow             the same for a Group's view
 //
 // Where requests are sent:
 //
@@ -179,8 +177,6 @@ package election
 //
 //	../locks/lease/requests.go       Lock.Read    etcd: a GET without a resourceVersion
 //	../internal/rawapi/list.go       Object.list  a list: the cache if Query.Cached, which sends the oldest version that will do
-//	../internal/leasewatch/view.go   View.relist  the cache, to begin a Group's view
-//	../internal/leasewatch/reads.go  View.Read    etcd, for the locks of a heartbeat
 //	../internal/presence/roster.go   Roster.list  the cache: who campaigns is advice
 //
 // What others see:

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -44,18 +43,7 @@ type request struct {
 	record locks.Record
 	sent   moment        // read before the call is made; writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
-	beat   beat          // renewals: whether the lock's Renewer may do it
-	before moment        // beats: a reading from before what renews the record may have left
 }
-
-// beat says whether a Renewer may do a renewal instead of a write.
-type beat int
-
-const (
-	noBeat    beat = iota
-	beatFirst      // the record is written only if nothing else renews it
-	beatLater      // the Renewer does it if the turn of the write does not come soon
-)
 
 // fresh reports whether the request uses a connection that is known to be alive. If no
 // answer comes on that, the API is away.
@@ -64,10 +52,9 @@ func (r request) fresh() bool { return !r.since.IsZero() }
 // writes reports whether the request is a write.
 func (r request) writes() bool { return r.op != opRead }
 
-// isSuperseded reports whether a write that replaces a version can no longer land. The version of a
-// record that is kept says nothing about its last write.
-func (r request) isSuperseded(newest locks.Snapshot) bool {
-	return r.base.Exists() && !newest.Kept && r.base.Number < newest.Version.Number
+// isSuperseded reports whether a write that replaces a version can no longer land.
+func (r request) isSuperseded(newest locks.Version) bool {
+	return r.base.Exists() && r.base.Number < newest.Number
 }
 
 // answer is the outcome of a request.
@@ -77,10 +64,9 @@ type answer struct {
 	err      error
 	end      time.Time
 
-	departed moment // when it left this process: later than sent if it waited for its turn or for a beat
-	flight   *flight
-	newest   bool // no request was sent after it
-	known    bool // whether the write landed was known before
+	flight *flight
+	newest bool // no request was sent after it
+	known  bool // whether the write landed was known before
 }
 
 // conflict reports whether the write did not land because of another write. A read never
@@ -88,14 +74,13 @@ type answer struct {
 func (a answer) conflict() bool { return a.writes() && errors.Is(a.err, locks.ErrConflict) }
 
 // shows reports whether a read shows this version or a later one. A deletion has no version: it comes
-// after what was known when the read was sent. The version of a record that is kept says nothing about
-// its last write.
+// after what was known when the read was sent.
 func (a answer) shows(version uint64) bool {
 	switch {
 	case version == 0:
 		return true
 	case a.snapshot.Version.Exists():
-		return !a.snapshot.Kept && a.snapshot.Version.Number >= version
+		return a.snapshot.Version.Number >= version
 	case a.asOf.Exists():
 		return a.asOf.Number >= version-1
 	}
@@ -109,7 +94,6 @@ func (a answer) failed() bool { return a.err != nil && !a.conflict() }
 type flight struct {
 	request
 	cancel func()
-	left   atomic.Pointer[moment] // when it left this process; nil while it waits for its turn or for a beat
 
 	gaveUp   bool      // it was canceled to make room for another
 	lost     bool      // it cannot land any more: another write has replaced the version that it was to replace
@@ -117,35 +101,13 @@ type flight struct {
 	unlanded time.Time // when a read last showed that it had not landed; zero if none did
 }
 
-// departed is when the request left this process. While it waits for that, it is not known.
-func (f *flight) departed() (at moment, known bool) {
-	if left := f.left.Load(); left != nil {
-		return *left, true
-	}
-	return moment{}, false
-}
-
-// held reports whether the request has not left this process yet.
-func (f *flight) held() bool {
-	_, known := f.departed()
-	return !known
-}
-
 // end is when a request is over at the latest.
 func (f *flight) end() time.Time { return f.sent.awake.Add(f.limit) }
 
 // overdueAt is when the request has gone for so long without an answer, and without a read that
-// showed that it had not landed. A request that is held back is not overdue, but it may be soon. A
-// creation is: others may create the record, lead, and lose it meanwhile, and a read may show that.
-func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
-	at, known := f.departed()
-	switch {
-	case !known && f.writes() && !f.base.Exists():
-		at = f.sent
-	case !known:
-		return now.Add(patience)
-	}
-	return rules.Latest(at.awake, f.unlanded).Add(patience)
+// showed that it had not landed.
+func (f *flight) overdueAt(patience time.Duration) time.Time {
+	return rules.Latest(f.sent.awake, f.unlanded).Add(patience)
 }
 
 // mayLand reports whether it is a write that may still land.
@@ -154,7 +116,7 @@ func (f *flight) mayLand() bool { return f.writes() && !f.lost }
 // landed is the answer that the lock would have given to a write which was seen to have
 // landed.
 func (f *flight) landed(s locks.Snapshot, now time.Time) answer {
-	return answer{request: f.request, departed: f.sent, snapshot: s, end: now, flight: f}
+	return answer{request: f.request, snapshot: s, end: now, flight: f}
 }
 
 const (
@@ -245,7 +207,7 @@ func (x *exchange) came(a *answer) {
 	if a.newest || a.conflict() {
 		x.unanswered = time.Time{}
 	}
-	switch took := a.end.Sub(a.departed.awake); {
+	switch took := a.end.Sub(a.sent.awake); {
 	case a.conflict(): // the server may have tried the write again before it answered
 		x.open = slices.DeleteFunc(x.open, is)
 	case a.writes():
@@ -325,7 +287,7 @@ func (x *exchange) counts(a answer, news bool) bool {
 func (x *exchange) acknowledged(a answer) {
 	x.denials = 0
 	x.supersede()
-	newest := x.observer.Newest()
+	newest := x.observer.Newest().Version
 	x.open = slices.DeleteFunc(x.open, func(f *flight) bool { return f.sent.since(a.sent) <= 0 || f.isSuperseded(newest) })
 	if len(x.open) > 0 {
 		return
@@ -338,11 +300,11 @@ func (x *exchange) acknowledged(a answer) {
 // answers. A creation may still land, if somebody deletes the record first, so only a release waits
 // for that.
 func (x *exchange) supersede() {
-	newest := x.observer.Newest()
+	newest := x.observer.Newest().Version
 	for _, f := range x.flights {
 		f.lost = f.lost || f.writes() && f.isSuperseded(newest)
 	}
-	if f := x.newest; f != nil && (f.lost || f.writes() && !f.base.Exists() && newest.Version.Exists()) {
+	if f := x.newest; f != nil && (f.lost || f.writes() && !f.base.Exists() && newest.Exists()) {
 		x.newest = nil
 	}
 }
@@ -369,7 +331,7 @@ func (x *exchange) waitAgain(shown locks.Snapshot, now time.Time) {
 	}
 	f := writes[len(writes)-1]
 	same := f.base.Exists() == shown.Version.Exists() && (!f.base.Exists() || f.base.Number == shown.Version.Number)
-	if at, known := f.departed(); same && (!known || now.Before(at.awake.Add(x.patience(true)<<min(len(writes)-1, 4)))) {
+	if same && now.Before(f.sent.awake.Add(x.patience(true)<<min(len(writes)-1, 4))) {
 		f.unlanded, x.newest = now, f
 	}
 }
@@ -430,7 +392,7 @@ func (x *exchange) next(now time.Time, w wants) (step, time.Time) {
 // overtakeAt is when a read is to overtake the last request. A term leaves out a read whose answer
 // would come too late.
 func (x *exchange) overtakeAt(f *flight, now, until time.Time) time.Time {
-	due := f.overdueAt(x.patience(f.writes()), now)
+	due := f.overdueAt(x.patience(f.writes()))
 	if f.writes() {
 		due = rules.Earliest(due, x.askWhen(now))
 	}
@@ -510,7 +472,7 @@ type shown struct {
 func (s *shown) note(read answer) {
 	if s.sent.awake.IsZero() || read.sent.since(s.sent) > 0 {
 		*s = shown{sent: read.sent}
-		if v := read.snapshot; v.Version.Exists() && !v.Kept && !v.Partial {
+		if v := read.snapshot; v.Version.Exists() && !v.Partial {
 			s.number = v.Version.Number
 		}
 	}
@@ -520,10 +482,10 @@ func (s *shown) note(read answer) {
 // read was sent that still showed the version that the write then replaced. Reads are
 // linearizable, so the write landed after that, and nobody saw it before.
 func (x *exchange) trustedFrom(a answer) moment {
-	if a.base.Exists() && x.observer.Exact() && x.shown.number == a.base.Number && x.shown.sent.since(a.departed) > 0 {
+	if a.base.Exists() && x.observer.Exact() && x.shown.number == a.base.Number && x.shown.sent.since(a.sent) > 0 {
 		return x.shown.sent
 	}
-	return a.departed
+	return a.sent
 }
 
 // fitsTwice is how long an answer may take so that two of them fit into a RenewDeadline. A renewal that
@@ -536,7 +498,7 @@ func fitsTwice(t Timing) time.Duration { return (t.RenewDeadline - t.AttemptTime
 func (x *exchange) askWhen(now time.Time) time.Time {
 	never := now.Add(rules.Longest)
 	i := slices.IndexFunc(x.flights, func(f *flight) bool { return f.mayLand() && f.base.Exists() })
-	if i < 0 || !x.observer.Exact() || x.observer.Newest().Kept {
+	if i < 0 || !x.observer.Exact() {
 		return never
 	}
 	first := x.flights[i]
@@ -557,7 +519,7 @@ func (x *exchange) askWhen(now time.Time) time.Time {
 // while etcd elects a leader. The shorter of the last two counts, because a dial may have been
 // lost, and the last one that waited for that election was not overtaken.
 func (x *exchange) measure(a answer) {
-	took, first := a.end.Sub(a.departed.awake), x.roundTrips[1] == 0
+	took, first := a.end.Sub(a.sent.awake), x.roundTrips[1] == 0
 	if first || a.fresh() { // nothing had a connection before the first
 		took /= 3
 	}

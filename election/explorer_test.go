@@ -25,7 +25,7 @@ import (
 // Of the 71 mutants of S1, S3, S4, S6, S7, S8 and S11 in exchange.go and rules, it finds 35. It does
 // not find those of
 //   - what it does not play: a record of two parts (6), a restored backup (3), tokens that nobody wrote
-//     (3), heartbeats, a third candidate, details for people, two reads around a deletion, and answers to
+//     (3), a third candidate, details for people, two reads around a deletion, and answers to
 //     requests of a term that is over (1 each);
 //   - when to send and what to wait for, which makes leaders late and not two: S6, and a slow request
 //     (8), and who goes on or takes its own lock back sooner (2);
@@ -253,9 +253,8 @@ func (p *player) clone() *player {
 	twin := func(f *flight) *flight {
 		n, is := copies[f]
 		if !is {
-			n = &flight{request: f.request, gaveUp: f.gaveUp, lost: f.lost, needs: f.needs, unlanded: f.unlanded}
-			n.left.Store(f.left.Load())
-			copies[f] = n
+			v := *f
+			n, copies[f] = &v, &v
 		}
 		return n
 	}
@@ -396,7 +395,6 @@ func (s *schedule) send(i int, r request) {
 	p := s.own(i)
 	r.sent, r.limit = moment{awake: s.local(i)}, exploredDeadline
 	f := &flight{request: r}
-	f.left.Store(&r.sent)
 	p.exchange.send(f)
 	p.wires = append(p.wires, &wire{flight: f, request: r})
 }
@@ -506,7 +504,7 @@ func (s *schedule) drop() {
 func (s *schedule) deliver(i int, w *wire, lost error) {
 	p, now := s.own(i), s.local(i)
 	x, f := p.exchange, w.flight
-	a := answer{request: f.request, flight: f, departed: f.sent, end: now, snapshot: w.answer, err: w.err}
+	a := answer{request: f.request, flight: f, end: now, snapshot: w.answer, err: w.err}
 	if w.watch != nil && lost == nil {
 		p.seen, p.after = w.watch.seen, w.watch.after
 	}

@@ -8,10 +8,8 @@ import (
 	"sync"
 )
 
-// Feed is one channel for the transitions of many electors, see [Elector.SubscribeTo]. It
-// costs one goroutine, however many electors there are. Make one with [NewFeed]; the zero
-// Feed does not work. Its methods are safe for concurrent use.
-type Feed struct {
+// feed is a channel of an elector's transitions. Its methods are safe for concurrent use.
+type feed struct {
 	out  chan Transition
 	more chan struct{}
 
@@ -20,35 +18,18 @@ type Feed struct {
 	ended bool
 }
 
-// NewFeed returns a feed of no electors yet. It ends when ctx does.
-func NewFeed(ctx context.Context) *Feed {
-	f := &Feed{out: make(chan Transition), more: make(chan struct{}, 1)}
-	go f.relay(ctx)
-	return f
-}
-
-// Transitions returns the channel of the feed, always the same. It gets the transitions of
-// each elector in order; Status.Lock and Status.Identity tell the electors apart. It is
-// closed after the context of the feed ends. A slow reader delays nobody and misses nothing;
-// what it has not read yet stays in memory.
-func (f *Feed) Transitions() <-chan Transition { return f.out }
-
-// SubscribeTo gives every transition from now on to feed. Another call for the same feed
-// changes nothing. A feed that has ended gets nothing.
-func (e *Elector) SubscribeTo(feed *Feed) { e.board.subscribe(feed) }
-
-// Subscribe returns the channel of a feed for this elector alone: it gets every transition
-// from now on, in order, and is closed after ctx ends. A slow reader delays nobody and misses
-// nothing; what it has not read yet stays in memory. It costs a goroutine: use
-// [Elector.SubscribeTo] for many electors.
+// Subscribe returns a channel that gets every transition from now on, in order, and is closed after
+// ctx ends. A slow reader delays nobody and misses nothing; what it has not read yet stays in
+// memory.
 func (e *Elector) Subscribe(ctx context.Context) <-chan Transition {
-	feed := NewFeed(ctx)
-	e.SubscribeTo(feed)
-	return feed.Transitions()
+	f := &feed{out: make(chan Transition), more: make(chan struct{}, 1)}
+	e.board.subscribe(f)
+	go f.relay(ctx)
+	return f.out
 }
 
 // add queues a transition, and never blocks. It reports whether the feed goes on.
-func (f *Feed) add(t Transition) bool {
+func (f *feed) add(t Transition) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
@@ -63,13 +44,13 @@ func (f *Feed) add(t Transition) bool {
 }
 
 // over reports whether the feed has ended.
-func (f *Feed) over() bool {
+func (f *feed) over() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ended
 }
 
-func (f *Feed) takeAll() []Transition {
+func (f *feed) takeAll() []Transition {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := f.queue
@@ -77,7 +58,7 @@ func (f *Feed) takeAll() []Transition {
 	return all
 }
 
-func (f *Feed) relay(ctx context.Context) {
+func (f *feed) relay(ctx context.Context) {
 	defer f.end()
 	for {
 		select {
@@ -95,7 +76,7 @@ func (f *Feed) relay(ctx context.Context) {
 	}
 }
 
-func (f *Feed) end() {
+func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queue, f.ended = nil, true

@@ -6,7 +6,6 @@ package election_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -48,38 +47,26 @@ func untilStopped(ctx context.Context, _ election.Term) error {
 	return nil
 }
 
-// TestAFeedHasTheTransitionsOfEachElectorInOrder and misses none, though nobody reads
-// meanwhile.
-func TestAFeedHasTheTransitionsOfEachElectorInOrder(t *testing.T) {
+// TestAReaderMissesNoTransition, though it does not read meanwhile.
+func TestAReaderMissesNoTransition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		feed := election.NewFeed(t.Context())
-		alone := map[string]<-chan election.Transition{}
-		all := leaders(t, 20, func(e *election.Elector) {
-			e.SubscribeTo(feed)
-			e.SubscribeTo(feed) // changes nothing
-			alone[e.Status().Lock.Name] = e.Subscribe(t.Context())
-		})
+		var late, prompt <-chan election.Transition
+		all := leaders(t, 1, func(e *election.Elector) { late, prompt = e.Subscribe(t.Context()), e.Subscribe(t.Context()) })
+		var want, got []status.Change
 		for range 3 {
-			for _, e := range all {
-				if err := e.Resign(t.Context()); err != nil {
-					t.Error(err)
-				}
+			if err := all[0].Resign(t.Context()); err != nil {
+				t.Error(err)
 			}
-			time.Sleep(time.Minute) // they lead again
-		}
-		want := map[string][]status.Change{}
-		for name, transitions := range alone {
-			for _, told := range pending(transitions) {
-				want[name] = append(want[name], told.Change)
+			time.Sleep(time.Minute) // it leads again
+			for _, told := range pending(prompt) {
+				want = append(want, told.Change)
 			}
 		}
-		got := map[string][]status.Change{}
-		for _, told := range pending(feed.Transitions()) {
-			name := told.Status.Lock.Name
-			got[name] = append(got[name], told.Change)
+		for _, told := range pending(late) {
+			got = append(got, told.Change)
 		}
-		if len(want["lock-0"]) < 10 || !maps.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("the feed has %v\nwant %v", got, want)
+		if len(want) < 10 || !slices.Equal(got, want) {
+			t.Errorf("it got %v\nwant %v", got, want)
 		}
 	})
 }
@@ -100,17 +87,15 @@ func pending(transitions <-chan election.Transition) (all []election.Transition)
 func TestAFeedEndsWithItsContextAndTheElectorGoesOn(t *testing.T) {
 	scenario(t, func(s *stage) {
 		ctx, end := context.WithCancel(s.T.Context())
-		feed := election.NewFeed(ctx)
 		a := s.candidate("a")
-		a.SubscribeTo(feed)
+		transitions := a.Subscribe(ctx)
 		a.Start()
 		a.Leads() // which nobody has read when the feed ends
 		end()
 		synctest.Wait()
-		if _, more := <-feed.Transitions(); more {
+		if _, more := <-transitions; more {
 			t.Error("the channel is open")
 		}
-		a.SubscribeTo(feed)
 		if err := a.Resign(s.T.Context()); err != nil {
 			t.Error(err)
 		}
@@ -118,18 +103,11 @@ func TestAFeedEndsWithItsContextAndTheElectorGoesOn(t *testing.T) {
 	})
 }
 
-// TestALeaderHasThreeGoroutines: its Run, its work and its watch. A feed has one for all
-// leaders.
+// TestALeaderHasThreeGoroutines: its Run, its work and its watch.
 func TestALeaderHasThreeGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		feed := election.NewFeed(t.Context())
-		go func() {
-			for range feed.Transitions() { // until the feed ends
-			}
-		}()
-		synctest.Wait()
 		before, n := runtime.NumGoroutine(), 50
-		leaders(t, n, func(e *election.Elector) { e.SubscribeTo(feed) })
+		leaders(t, n, func(*election.Elector) {})
 		time.Sleep(time.Minute + interval/2)
 		synctest.Wait()
 		if got := runtime.NumGoroutine() - before; got >= 4*n { // a few may be the runtime's

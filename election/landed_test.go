@@ -365,6 +365,22 @@ func (s *stage) changes(c *seat, event func()) (all []status.Change) {
 	}
 }
 
+// TestAWriteThatTheEndOfATermCancelsIsNoProblem: another has landed in its place.
+func TestAWriteThatTheEndOfATermCancelsIsNoProblem(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(10 * time.Second)
+		a.link.Set(lockstest.Fault{LoseWrites: true})
+		time.Sleep(interval)
+		a.link.Set(lockstest.Fault{})
+		time.Sleep(2 * interval)
+		if at := s.changes(a, a.Stop); slices.Contains(at, status.ChangeProblem) || !slices.Contains(at, status.ChangeReleased) {
+			t.Errorf("the stop reports %v", at)
+		}
+	})
+}
+
 func TestS8ALateAnswerToAnAcquisitionThatAnotherFollowedWinsNothing(t *testing.T) {
 	names := func(holder string) func(*stage) {
 		return func(s *stage) {

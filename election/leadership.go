@@ -69,9 +69,9 @@ func (r *run) begin(won acquisition) {
 	again := sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval}
 	l := &leadership{
 		run:     r,
-		sent:    last.departed,
+		sent:    last.sent,
 		wrote:   last.record,
-		renewAt: rules.Latest(last.departed.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
+		renewAt: rules.Latest(last.sent.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
 		retries: retries(spacing(timing), min(timing.RenewInterval, max(timing.AttemptTimeout, spacing(timing)))),
 		remakes: again,
 		returns: again,

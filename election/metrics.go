@@ -34,7 +34,7 @@ type meters struct {
 	place []attribute.KeyValue                // the lock without its name
 	lock  metric.MeasurementOption            // the lock
 	name  metric.MeasurementOption            // the lock as client-go names it
-	group attribute.KeyValue                  // the lock, or what names the candidates of many locks
+	group attribute.KeyValue                  // the lock, or what names the candidates of several locks
 	by    map[string]metric.MeasurementOption // place and a result
 	phase func() (now string, all []string)   // nil without a migration
 	check bool                                // the candidate's health is checked

@@ -68,38 +68,7 @@ func (l *leadership) renew(before locks.Record, limit time.Duration) {
 	l.wrote = rules.Renewal(before, details, lease, now.awake)
 	l.requester.send(l.requests, request{
 		op: opRenew, base: newest.Version, since: l.exchange.unanswered, record: l.wrote, sent: now, limit: limit,
-		beat: l.beatFor(newest.Record), before: l.sent,
 	})
-}
-
-// beatFor is whether the lock's Renewer may renew the term instead of the write that was prepared,
-// with the record as it is now. It may if nothing would change but the time. What a term notes
-// first can wait: for a turn that does not come, or for a server that is so slow that its answer
-// would cost the term.
-func (l *leadership) beatFor(is locks.Record) beat {
-	if l.requester.renewer == nil {
-		return noBeat
-	}
-	noted := is
-	if d := &noted.Details; d.Holder == l.wrote.Details.Holder {
-		d.Token, d.Trace, d.ContainerID = l.wrote.Details.Token, l.wrote.Details.Trace, l.wrote.Details.ContainerID
-	}
-	switch {
-	case onlyRenews(is, l.wrote), onlyRenews(noted, l.wrote) && l.exchange.writeTook > fitsTwice(l.config.Timing):
-		return beatFirst
-	case onlyRenews(noted, l.wrote):
-		return beatLater
-	}
-	return noBeat
-}
-
-// onlyRenews reports whether a record differs from another in its RenewTime alone.
-func onlyRenews(was, is locks.Record) bool {
-	if was.AcquireTime.UnixMicro() == is.AcquireTime.UnixMicro() {
-		was.AcquireTime = is.AcquireTime
-	}
-	was.RenewTime = is.RenewTime
-	return was == is
 }
 
 // answered handles the answer to a renewal or a read.
@@ -160,18 +129,14 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if !l.unverified {
 		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock
 	}
-	if a.departed.since(l.sent) >= spacing(timing) {
-		l.sent = a.departed
+	if a.sent.since(l.sent) >= spacing(timing) {
+		l.sent = a.sent
 		l.trust.extend(l.exchange.trustedFrom(a), timing.RenewDeadline)
 	}
 	if l.refused != nil && a.record.Details.Refused == *l.refused {
 		l.refused = nil
 	}
-	l.renewAt = a.departed.awake.Add(timing.RenewInterval)
-	if a.snapshot.Kept { // it waited for a beat, as the next will: in time for that
-		l.renewAt = l.renewAt.Add(-timing.RenewInterval / 8)
-	}
-	l.renewAt = rules.Latest(l.renewAt, now.Add(l.afterWrite()))
+	l.renewAt = rules.Latest(a.sent.awake.Add(timing.RenewInterval), now.Add(l.afterWrite()))
 	switch { // the deletion or refusal came after this renewal was sent
 	case !l.observer.Newest().Version.Exists():
 		l.renewAt = rules.Latest(now, l.remakes.Due())
@@ -214,18 +179,9 @@ func (l *leadership) mend() {
 }
 
 // changed reports whether somebody changed what was written last, other than to ask for
-// a handover. Of a record that is kept, others know renewals that the term did not write.
+// a handover.
 func (l *leadership) changed(newest locks.Snapshot) bool {
 	was, now := l.wrote, newest.Record
-	if newest.Kept {
-		was.RenewTime = now.RenewTime
-	}
-	if newest.Kept && now.Details.Token == 0 { // a renewal without a write of its own: the note comes later
-		was.Details.Token, was.Details.Trace = 0, now.Details.Trace
-	}
-	if newest.Kept && now.Details.ContainerID == "" { // as above: it may become known after the acquisition
-		was.Details.ContainerID = ""
-	}
 	was.Details.Request, was.Details.Refused = now.Details.Request, now.Details.Refused
 	return !was.SameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
 }

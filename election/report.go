@@ -119,7 +119,7 @@ func (p *reporter) result(op operation, err error) {
 // other that way.
 func (p *reporter) answer(a answer) {
 	if a.op == opRenew {
-		p.meters.renewed(p.ctx, a.end.Sub(a.departed.awake), a.err)
+		p.meters.renewed(p.ctx, a.end.Sub(a.sent.awake), a.err)
 	}
 	if a.conflict() {
 		a.err = nil

@@ -20,9 +20,6 @@ import (
 // The loop owns all fields.
 type requester struct {
 	lock     locks.Lock
-	renewer  locks.Renewer                                   // nil if each renewal is a write
-	queue    func(context.Context) (leave func(), err error) // nil if no write waits for its turn
-	soon     time.Duration                                   // how long a write waits that a beat can replace
 	clock    clock
 	watchdog *loopWatchdog
 	answers  chan *answer
@@ -32,10 +29,7 @@ type requester struct {
 }
 
 func newRequester(config Config, c clock, p *loopWatchdog, x *exchange) *requester {
-	return &requester{
-		lock: config.Lock, renewer: config.Lock.Capabilities().Renewer, queue: config.Queue, soon: config.Timing.RenewInterval,
-		clock: c, watchdog: p, answers: make(chan *answer, mostFlights), exchange: x,
-	}
+	return &requester{lock: config.Lock, clock: c, watchdog: p, answers: make(chan *answer, mostFlights), exchange: x}
 }
 
 // room reports whether another request may be sent. If not, it cancels one to make room.
@@ -59,100 +53,19 @@ func (c *requester) send(ctx context.Context, r request) {
 		ctx = live.Since(ctx, r.since)
 	}
 	f := &flight{request: r, cancel: cancel}
-	if r.beat != beatFirst && (c.queue == nil || !r.writes()) {
-		f.left.Store(&r.sent)
-	}
 	c.exchange.send(f)
 	c.expectNext()
 	a := &answer{request: r, flight: f}
 	c.wait.Go(func() {
 		defer cancel()
-		switch {
-		case r.op == opRead:
+		if r.op == opRead {
 			a.snapshot, a.err = c.lock.Read(ctx)
-		case r.beat != beatFirst || !c.renewed(ctx, a):
-			c.write(ctx, a)
+		} else {
+			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
 		}
-		a.end, a.departed = time.Now(), a.sent
-		if at, known := f.departed(); known {
-			a.departed = at
-		}
+		a.end = time.Now()
 		c.answers <- a
 	})
-}
-
-// write makes a write when its turn has come, in the goroutine of the request.
-func (c *requester) write(ctx context.Context, a *answer) {
-	if c.queue != nil {
-		leave, err := c.turn(ctx, a)
-		if err != nil {
-			a.err = err
-			return
-		}
-		if leave == nil {
-			return
-		}
-		defer leave()
-	}
-	if a.flight.held() {
-		now := c.clock.now()
-		if now.sinceAtMost(a.sent) >= a.limit { // the machine was suspended meanwhile: the term may have ended (S2)
-			a.err = fmt.Errorf("the turn of the write came too late: %w", context.DeadlineExceeded)
-			return
-		}
-		a.flight.left.Store(&now)
-	}
-	a.snapshot, a.err = c.lock.Write(ctx, a.base, a.record)
-}
-
-// turn waits for the turn of a write. If a beat may replace the write, and the turn does not come
-// soon, it has the Renewer renew the record. leave is nil if that has happened. Otherwise the write
-// keeps its place in the queue.
-func (c *requester) turn(ctx context.Context, a *answer) (leave func(), err error) {
-	if a.beat != beatLater {
-		return c.queue(ctx)
-	}
-	ctx, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	came := make(chan struct{})
-	c.wait.Go(func() {
-		defer close(came)
-		leave, err = c.queue(ctx)
-	})
-	soon := time.NewTimer(c.soon)
-	defer soon.Stop()
-	select {
-	case <-came:
-		return leave, err
-	case <-soon.C:
-	}
-	if !c.renewed(ctx, a) {
-		<-came
-		return leave, err
-	}
-	giveUp()
-	if <-came; err == nil {
-		leave()
-	}
-	return nil, nil
-}
-
-// renewed has the Renewer renew the record, and reports false if only a write can. What renewed it
-// left after the request was sent, or else after the moment before. A suspension of the machine
-// since then may have come afterwards, so it counts.
-func (c *requester) renewed(ctx context.Context, a *answer) bool {
-	sent, s, err := c.renewer.Renew(ctx, a.base)
-	if errors.Is(err, locks.ErrNotKept) {
-		return false
-	}
-	if a.snapshot, a.err = s, err; err == nil {
-		from := a.before
-		if !sent.Before(a.sent.awake) {
-			from = a.sent
-		}
-		a.flight.left.Store(&moment{awake: sent, asleep: from.asleep})
-	}
-	return true
 }
 
 // received notes that the answer has been taken from the channel, and completes it.
@@ -190,12 +103,12 @@ func (c *requester) cancel() {
 }
 
 // drain waits until no write is under way that may land, and returns the answers to the
-// writes. It does not wait for reads, nor for writes that are lost or that the lock holds back.
+// writes. It does not wait for reads, nor for writes that are lost.
 // It cancels writes that take longer than patience: whether they landed is then unknown. It gives
 // up on a lock that does not obey its context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
 	for _, f := range c.exchange.flights {
-		if !f.writes() || f.lost || f.held() {
+		if !f.writes() || f.lost {
 			f.cancel()
 		}
 	}

@@ -58,7 +58,7 @@ type Transition struct {
 type board struct {
 	mu     sync.Mutex
 	status Status
-	feeds  []*Feed // some may have ended
+	feeds  []*feed // some may have ended
 }
 
 func (b *board) read() Status {
@@ -73,7 +73,7 @@ func (b *board) publish(c status.Change, cause error, change func(*Status)) Tran
 	defer b.mu.Unlock()
 	change(&b.status)
 	t := Transition{Change: c, At: time.Now(), Cause: cause, Status: b.status}
-	b.feeds = slices.DeleteFunc(b.feeds, func(f *Feed) bool { return !f.add(t) })
+	b.feeds = slices.DeleteFunc(b.feeds, func(f *feed) bool { return !f.add(t) })
 	return t
 }
 
@@ -85,11 +85,9 @@ func (b *board) update(change func(*Status)) {
 }
 
 // subscribe gives what is published from now on to a feed.
-func (b *board) subscribe(f *Feed) {
+func (b *board) subscribe(f *feed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.feeds = slices.DeleteFunc(b.feeds, (*Feed).over)
-	if !slices.Contains(b.feeds, f) {
-		b.feeds = append(b.feeds, f)
-	}
+	b.feeds = slices.DeleteFunc(b.feeds, (*feed).over)
+	b.feeds = append(b.feeds, f)
 }

@@ -54,9 +54,6 @@ type Lock interface {
 type Capabilities struct {
 	// Guardian permits candidates to campaign and to lead. Nil permits both.
 	Guardian Guardian
-	// Renewer renews a term without a write of the record. Nil means that each renewal is a
-	// write. Experimental.
-	Renewer Renewer
 	// CloseConnections closes all connections of the lock at once, so that no write of a past
 	// term is delivered later. The lock dials again for the next request. Nil means that only
 	// the end of its context ends a request. It is safe for concurrent use.

@@ -34,9 +34,6 @@ type Snapshot struct {
 	// gone: the object that keeps legacy electors out, or an annotation. The holder
 	// renews at once, which restores it.
 	Partial bool
-	// Kept reports that something other than writes of the record renews it, see [Renewer].
-	// RenewTime is that of the last such renewal. A Lock without a Renewer never sets it.
-	Kept bool
 	// Barred is why no candidate may campaign that knows the record by this Lock alone, such
 	// as a migration's phase; empty if it may. A leader ends its term in good order.
 	Barred string

@@ -152,7 +152,7 @@ type renewal struct {
 func (p *pulse) see(r Report) {
 	now := renewal{r.read.Version.UID, r.Lease.Holder, r.Lease.Renewed}
 	if p.since.IsZero() || now != p.seen {
-		p.beats = !p.since.IsZero() && now.holder != "" && r.lock.Void() == ""
+		p.beats = !p.since.IsZero() && now.holder != ""
 		p.seen, p.since = now, time.Now()
 	}
 }

@@ -76,19 +76,10 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 		Ours: ours, Zone: d.Zone, Node: d.Node, Pod: d.Pod.String(), Token: d.Token,
 		Since: said.AcquireTime, Renewed: said.RenewTime, Transitions: said.Transitions,
 		DurationSeconds: int64(said.LeaseDuration / time.Second),
-		Heartbeat:       r.heartbeat(),
 		Expired:         lock.Lasts() > 0 && lock.Silent(time.Now()),
 	}
 	r.legacy = record.ReadLegacy(lock.Lease.Annotations)
 	return nil
-}
-
-// heartbeat names the heartbeat that keeps the lock.
-func (r *Report) heartbeat() string {
-	if l := r.lock.Leader(); l != nil {
-		return l.Heartbeat
-	}
-	return ""
 }
 
 // readCandidates lists the presences and reads their pods.

@@ -41,7 +41,7 @@ type Report struct {
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
-	lock   inspect.Election // its candidates, its Lease, and that of the heartbeat that keeps it
+	lock   inspect.Election // its candidates, and its Lease
 	read   locks.Snapshot   // what they say
 	legacy record.Legacy
 }
@@ -63,10 +63,7 @@ type LeaseReport struct {
 	Since           time.Time `json:"since,omitzero"`
 	Renewed         time.Time `json:"renewed,omitzero"`
 	DurationSeconds int64     `json:"durationSeconds,omitempty"`
-	// Heartbeat is the Lease by which the holder's process renews all locks that it holds;
-	// empty if each lock is renewed by itself.
-	Heartbeat   string `json:"heartbeat,omitempty"`
-	Transitions int32  `json:"transitions"`
+	Transitions     int32     `json:"transitions"`
 	// Expired says that its holder has not renewed it in time, by the clock of this machine,
 	// which may be wrong. Candidates wait in full, by their own clocks.
 	Expired bool `json:"expired"`

@@ -5,8 +5,7 @@
 // replicas. One call does it:
 //
 //   - [Run] calls the work whenever this process leads. Start here.
-//   - [NewGroup] is for programs with many locks, which share connections and a watch. Package
-//     heartbeat keeps all of them by one write.
+//   - [NewGroup] is for programs with several locks, which share clients, identity and presence.
 //   - [Become] blocks until this process leads, for programs that call leader.Become of
 //     operator-sdk today.
 //   - NewLasting of package ctrlruntime, a module of its own, is for managers of
@@ -35,19 +34,12 @@ package operator
 //	../internal/events/events.go    Post                    posts Events; until the end of Run
 //	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
-//	group.go                        Group.start             says now and then that an election cannot go on; until the last election ends
-//	group.go                        Group.start             follows the Leases of the namespace; until the last election ends
-//	group.go                        Group.start             keeps the presence object; the same
+//	group.go                        Group.start             keeps the presence object; until the last election ends
 //	group.go                        Group.start             passes on which candidates there are; the same
 //	group.go                        Group.start             passes on the zone of this process; the same
 //	group.go                        Group.start             finds out its own container's ID; until that is settled, or the last election ends
 //	election.go                     Election.join           ends the reports of the zone; none before the end of Run
 //	group.go                        groupRoster.Peers       ends the reports of candidates; none before the end of Run
-//	group.go                        leases.Enter            gives the place of a write to another; a timer, which the answer stops
-//	deaths.go                       deaths.join             asks for the proof of a holder's death; until there is one, or no election asks any more
-//	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
-//	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
-//	../internal/leasewatch/view.go  View.missesNews         doubts a silent watch; a timer, which the answer to a read stops
 //	../internal/transport/conns.go  conns.dialer            ends a dial when all connections are closed; none before that
 //	../internal/transport/obey.go   obeying.RoundTrip       one request; until its answer, or soon after the end of its context, unless foreign code does not obey that
 //	../internal/transport/obey.go   obeying.giveUp          takes the answer to a request that was given up; until that comes

@@ -171,10 +171,10 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 func (e *Election) join(c *election.Config, name string) (err error) {
 	g := e.group
 	e.environment, e.roster = g.environment, groupRoster{g}
-	c.Candidate, c.Queue = g.environment.Self.Candidate(), g.locks.Enter
-	c.ProcessID, c.ProveDead = g.witness.ProcessID, g.deaths.dead
+	c.Candidate = g.environment.Self.Candidate()
+	c.ProcessID, c.ProveDead = g.witness.ProcessID, g.witness.Dead
 	c.WatchZone = func(ctx context.Context, tell func(string)) { context.AfterFunc(ctx, g.zones.add(tell)) }
-	if c.Lock, err = g.locks.New(name); err != nil {
+	if c.Lock, err = g.lock(name); err != nil {
 		err = fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
 	}
 	return err
@@ -296,11 +296,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		}
 	}()
 	if e.group != nil {
-		leave, err := e.group.enter(ctx, e)
-		if err != nil {
-			return err
-		}
-		defer leave()
+		defer e.group.enter(ctx)()
 	}
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var tellers sync.WaitGroup
@@ -313,11 +309,9 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	if e.options.OnNewLeader != nil {
 		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it runs program code
 	}
-	if e.group == nil {
-		transitions := e.Subscribe(telling)
-		tellers.Go(func() { remind(e.log, transitions) })
-	}
-	if !e.options.NoEvents && e.environment != nil && e.group == nil {
+	transitions := e.Subscribe(telling)
+	tellers.Go(func() { remind(e.log, transitions) })
+	if !e.options.NoEvents && e.environment != nil {
 		if err := events.Post(e.environment.Config, e.log, e.Subscribe(telling), &tellers); err != nil {
 			return err
 		}
@@ -388,11 +382,6 @@ func (e *Election) Alive(*http.Request) error {
 	}
 	if s := e.Status(); s.Overrun && s.Term.TrustedFor() <= 0 {
 		return fmt.Errorf("%w: the work of token %d on %v goes on", election.ErrUntrusted, s.Term.Token, s.Lock)
-	}
-	if e.group != nil {
-		if err := e.group.locks.Alive(); err != nil {
-			return err
-		}
 	}
 	return e.Elector.Alive()
 }

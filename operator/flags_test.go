@@ -138,7 +138,7 @@ func TestATimingIsChosenByNameOrByItsDurations(t *testing.T) {
 }
 
 // TestANamedTimingChangesNothingElse: what the program says of its clocks and its work, and that no
-// client-go candidate shares the lock, as heartbeats need.
+// client-go candidate shares the lock.
 func TestANamedTimingChangesNothingElse(t *testing.T) {
 	o := Options{Timing: timing.Timing{RenewInterval: time.Second, StopTimeout: time.Minute, StopGrace: time.Second, MaxClockDrift: 0.02, Precedence: time.Second, Exclusive: true}}
 	want := timing.Patient()

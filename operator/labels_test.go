@@ -62,10 +62,9 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 	}
 }
 
-// TestLabelsOfOursAreRefused: by them a lock would be taken for a candidate's presence or for a
-// heartbeat.
+// TestLabelsOfOursAreRefused: by them a lock would be taken for a candidate's presence.
 func TestLabelsOfOursAreRefused(t *testing.T) {
-	for _, key := range []string{"zonelect.dev/lock", "zonelect.dev/role"} {
+	for _, key := range []string{"zonelect.dev/lock", "zonelect.dev/other"} {
 		labels := map[string]string{"team": "a", key: "x"}
 		_, err := New(t.Context(), "op", Options{Config: &rest.Config{Host: "https://apiserver.test"}, Labels: labels, Namespace: "ns"})
 		if err == nil || !strings.Contains(err.Error(), "labels "+key+": ") {

@@ -22,7 +22,6 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/environment"
-	"github.com/zonelect/zonelect/internal/extension"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/annotation"
@@ -186,7 +185,7 @@ func (o *Options) FromEnvironment() error {
 	})
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) || slices.Contains(extension.Variables, name) || ofService.MatchString(name) {
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) || ofService.MatchString(name) {
 			continue
 		}
 		if i := slices.IndexFunc(names, func(known string) bool { return similar(name, known, 2) }); i >= 0 {

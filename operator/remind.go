@@ -10,7 +10,6 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // The pauses between reminders grow from the first to the last.
@@ -19,14 +18,11 @@ const (
 	lastReminder  = 10 * time.Minute
 )
 
-// remind says now and then which election cannot go on, and why, until transitions is closed. The
-// elector itself says that once. Of many elections it names the one that has waited longest.
+// remind says now and then that the election cannot go on, and why, until transitions is closed. The
+// elector itself says that once.
 func remind(log logr.Logger, transitions <-chan election.Transition) {
-	type trouble struct {
-		since time.Time
-		election.Status
-	}
-	stuck := map[locks.Description]trouble{}
+	var since time.Time // zero while the election goes on
+	var last election.Status
 	pause, alarm := firstReminder, time.NewTimer(0)
 	defer alarm.Stop()
 	alarm.Stop()
@@ -36,36 +32,21 @@ func remind(log logr.Logger, transitions <-chan election.Transition) {
 			if !more {
 				return
 			}
-			before, was := stuck[t.Status.Lock]
-			switch is := t.Change != status.ChangeEnded && (t.Status.Problem != nil || t.Status.Waiting != ""); {
-			case is && was:
-				stuck[t.Status.Lock] = trouble{before.since, t.Status}
-			case is:
-				if len(stuck) == 0 {
-					pause = firstReminder
-					alarm.Reset(pause)
-				}
-				stuck[t.Status.Lock] = trouble{t.At, t.Status}
-			case was:
-				if delete(stuck, t.Status.Lock); len(stuck) == 0 {
-					alarm.Stop()
-				}
+			last = t.Status
+			switch stuck := t.Change != status.ChangeEnded && (last.Problem != nil || last.Waiting != ""); {
+			case !stuck:
+				since = time.Time{}
+				alarm.Stop()
+			case since.IsZero():
+				since, pause = t.At, firstReminder
+				alarm.Reset(pause)
 			}
 		case now := <-alarm.C:
-			var worst trouble
-			for _, one := range stuck {
-				if worst.since.IsZero() || one.since.Before(worst.since) || one.since.Equal(worst.since) && one.Lock.Name < worst.Lock.Name {
-					worst = one
-				}
-			}
-			log := log.WithValues("lock", worst.Lock.String(), "for", now.Sub(worst.since).Round(time.Second).String())
-			if len(stuck) > 1 {
-				log = log.WithValues("locks", len(stuck))
-			}
-			if worst.Problem != nil {
-				log.Error(worst.Problem, "still cannot use the lock")
+			log := log.WithValues("lock", last.Lock.String(), "for", now.Sub(since).Round(time.Second).String())
+			if last.Problem != nil {
+				log.Error(last.Problem, "still cannot use the lock")
 			} else {
-				log.Info("still waiting", "cause", worst.Waiting)
+				log.Info("still waiting", "cause", last.Waiting)
 			}
 			pause = min(2*pause, lastReminder)
 			alarm.Reset(pause)

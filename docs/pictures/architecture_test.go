@@ -20,7 +20,7 @@ func architecture() *picture {
 	layer(50, "programs", "that people run", "plain",
 		[2]string{"kubectl-zonelect", "who leads; move; migrate"}, [2]string{"zonelect-sidecar", "for any language"}, [2]string{"your operator", "one replica works"})
 	layer(126, "to import", "by an operator", "calm",
-		[2]string{"ctrlruntime", "a manager"}, [2]string{"leaderelection", "client-go's names"}, [2]string{"prometheus", "metrics"}, [2]string{"heartbeat", "experimental"})
+		[2]string{"ctrlruntime", "a manager"}, [2]string{"leaderelection", "client-go's names"}, [2]string{"prometheus", "metrics"})
 	layer(202, "", "", "calm",
 		[2]string{"operator", "one call, flags, write guard"}, [2]string{"migrate", "a migration's steps"})
 	layer(278, "core", "no Kubernetes", "good",

@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write the pictures")
 
 func pictures() []*picture {
-	return []*picture{zones(), zoneLoss(), outage(), ways(), timing(), migration(), architecture(), failover(), requests()}
+	return []*picture{zones(), zoneLoss(), outage(), ways(), timing(), migration(), architecture(), failover()}
 }
 
 func TestThePicturesAreThoseOfTheirSource(t *testing.T) {

@@ -11,8 +11,7 @@ import "time"
 //
 // It costs more than the default:
 //
-//   - Each leader writes twice a second, four times as often. With heartbeats a process writes
-//     that much, however many locks it holds. Without them each lock does.
+//   - Each leader writes twice a second, four times as often.
 //   - A leader survives less. At round trips of 10 ms it surely keeps its term if etcd takes
 //     1.7 s to elect a leader and its API server is lost as well. etcd takes 1 to 2 s at its
 //     default election timeout. It also survives an API that does not answer for a second. The

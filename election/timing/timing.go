@@ -54,8 +54,7 @@ type Timing struct {
 	MaxClockDrift float64
 	// Exclusive says that no client-go candidate shares the lock. Those compare times
 	// in whole seconds, so without Exclusive the law needs one more second if
-	// RenewInterval is below one second. A lock that a heartbeat keeps must be Exclusive, and
-	// all its candidates must follow heartbeats: see package heartbeat.
+	// RenewInterval is below one second.
 	Exclusive bool
 }
 

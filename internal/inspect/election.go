@@ -31,7 +31,6 @@ import (
 type Election struct {
 	types.NamespacedName
 	Lease      *coordinationv1.Lease // nil if there is none
-	Heart      *coordinationv1.Lease // of the heartbeat that keeps the lock; nil if there is none
 	Watched    Watched
 	Candidates []Candidate
 	// ZonesWithNodes are sorted; nil means unknown.
@@ -51,7 +50,7 @@ type LegacyLock struct {
 }
 
 // Among returns the locks among Leases, in their order. A Lease counts as a lock
-// if it has candidates or zonelect's annotations, unless it is that of a heartbeat.
+// if it has candidates or zonelect's annotations.
 func Among(leases []coordinationv1.Lease) []Election {
 	announced := map[string][]coordinationv1.Lease{}
 	for _, lease := range leases {
@@ -59,14 +58,13 @@ func Among(leases []coordinationv1.Lease) []Election {
 			announced[lease.Namespace] = append(announced[lease.Namespace], lease)
 		}
 	}
-	named := byName(leases)
 	var found []Election
 	for i := range leases {
 		lease := &leases[i]
-		if isPresence(lease) || record.IsHeartbeat(lease) {
+		if isPresence(lease) {
 			continue
 		}
-		e := At(KeyOf(lease), named.find)
+		e := Election{NamespacedName: KeyOf(lease), Lease: lease}
 		e.announce(announced[e.Namespace])
 		e.Bound()
 		if len(e.Candidates) > 0 || isLock(lease) {
@@ -76,47 +74,20 @@ func Among(leases []coordinationv1.Lease) []Election {
 	return found
 }
 
-// index finds Leases by their names.
-type index map[types.NamespacedName]*coordinationv1.Lease
-
-func byName(leases []coordinationv1.Lease) index {
-	all := index{}
+func byName(leases []coordinationv1.Lease) map[types.NamespacedName]*coordinationv1.Lease {
+	all := map[types.NamespacedName]*coordinationv1.Lease{}
 	for i := range leases {
 		all[KeyOf(&leases[i])] = &leases[i]
 	}
 	return all
 }
 
-func (x index) find(key types.NamespacedName) *coordinationv1.Lease { return x[key] }
-
 // Named returns the lock of one name among the Leases of its namespace.
 func Named(leases []coordinationv1.Lease, key types.NamespacedName) Election {
-	e := At(key, byName(leases).find)
+	e := Election{NamespacedName: key, Lease: byName(leases)[key]}
 	e.announce(leases)
 	e.Bound()
 	return e
-}
-
-// At returns a lock with its Lease and that of the heartbeat that keeps it, as find finds
-// them. find returns nil for a Lease that does not exist.
-func At(key types.NamespacedName, find func(types.NamespacedName) *coordinationv1.Lease) Election {
-	e := Election{NamespacedName: key, Lease: find(key)}
-	if name := e.heartName(); name != "" {
-		e.Heart = find(types.NamespacedName{Namespace: key.Namespace, Name: name})
-	}
-	return e
-}
-
-// heartName is the name of the heartbeat's Lease that keeps the lock; empty if none does, or
-// if no Lease can have that name.
-func (e Election) heartName() string {
-	if e.Lease == nil {
-		return ""
-	}
-	if record.Read(e.Lease).Holder == "" {
-		return ""
-	}
-	return nameIn(record.HeartbeatOf(e.Lease))
 }
 
 // announce adds the candidates that have announced themselves among Leases of the lock's
@@ -174,29 +145,13 @@ func nameIn(text string) string {
 	return text
 }
 
-// Compose returns what a lock's Lease and the Lease of the heartbeat that keeps it say together, and
-// why the holder's term is over although the lock names it; empty if it is not. A program that
-// knows heartbeats replaces it before it looks at anything.
-var Compose = func(lock, _ *coordinationv1.Lease) (s locks.Snapshot, void string) { return record.Snapshot(lock), "" }
-
-// Snapshot is what the lock's Lease and the heartbeat that keeps it say together; zero
-// without a Lease.
-func (e Election) Snapshot() locks.Snapshot {
-	s, _ := Compose(e.Lease, e.Heart)
-	return s
-}
-
-// Void is why the holder's term is over although the Lease names it; empty if it is not.
-func (e Election) Void() string {
-	_, void := Compose(e.Lease, e.Heart)
-	return void
-}
+// Snapshot is what the lock's Lease says; zero without a Lease.
+func (e Election) Snapshot() locks.Snapshot { return record.Snapshot(e.Lease) }
 
 // Leader returns the holder of the lock; nil if there is none.
 func (e Election) Leader() *Leader {
 	l := LeaderOf(e.Snapshot().Record)
 	if l != nil {
-		l.Heartbeat = e.heartName()
 		e.locate(l)
 	}
 	return l
@@ -204,14 +159,10 @@ func (e Election) Leader() *Leader {
 
 // RenewedSince reports whether the lock was written or renewed since it was read before.
 func (e Election) RenewedSince(before Election) bool {
-	switch {
-	case e.Lease == nil || before.Lease == nil:
+	if e.Lease == nil || before.Lease == nil {
 		return e.Lease != before.Lease
-	case !equality.Semantic.DeepEqual(e.Lease.Spec, before.Lease.Spec):
-		return true
 	}
-	now := e.Snapshot()
-	return e.Void() == "" && !now.Record.RenewTime.Equal(before.Snapshot().Record.RenewTime)
+	return !equality.Semantic.DeepEqual(e.Lease.Spec, before.Lease.Spec)
 }
 
 // KeyOf names a Lease.
@@ -232,7 +183,7 @@ func isLock(lease *coordinationv1.Lease) bool {
 }
 
 // mostText is how much is kept of a text on a Lease, in bytes. Nothing that a zonelect program
-// writes is longer, but the note of a heartbeat.
+// writes is longer.
 const mostText = 16 << 10
 
 // Trim removes from a Lease, which may be nil, what nobody here looks at, and returns it. A text
@@ -247,15 +198,14 @@ func Trim(lease *coordinationv1.Lease) *coordinationv1.Lease {
 		switch {
 		case !ours:
 			delete(lease.Annotations, key)
-		case len(text) > mostText && key != record.AnnotationReleasedLocks:
+		case len(text) > mostText:
 			lease.Annotations[key] = strings.Clone(text[:mostText+1])
 		}
 	}
 	if len(lease.Labels) > mostFew {
 		label, is := lease.Labels[presence.Label]
-		role := lease.Labels[record.LabelRole]
-		if lease.Labels = map[string]string{record.LabelRole: role}; is {
-			lease.Labels[presence.Label] = label
+		if lease.Labels = nil; is {
+			lease.Labels = map[string]string{presence.Label: label}
 		}
 	}
 	lease.OwnerReferences = lease.OwnerReferences[:min(len(lease.OwnerReferences), mostFew)]

@@ -24,16 +24,14 @@ func FuzzElections(f *testing.F) {
 		lock = `{"metadata":{"name":"op","resourceVersion":"7","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/token":"6","zonelect.dev/zone":"za","zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/op",` +
 			`"zonelect.dev/previous":"{\"holder\":\"b_1\",\"until\":\"1999-12-31T23:58:44.98Z\",\"cause\":\"expired\"}","zonelect.dev/evacuated-zones":"za=2000-01-01T01:00:00Z,zb","zonelect.dev/shared":"all"}},` +
 			`"spec":{"holderIdentity":"a_1","leaseDurationSeconds":15,"acquireTime":"1999-12-31T23:59:00.000000Z","renewTime":"1999-12-31T23:59:59.000000Z","leaseTransitions":3}}`
-		kept     = `{"metadata":{"name":"op","resourceVersion":"7","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/heartbeat":"h u n.0 15"}},"spec":{"holderIdentity":"a_1","leaseDurationSeconds":31536000,"renewTime":"1999-12-31T23:59:00.000000Z"}}`
-		heart    = `{"metadata":{"name":"h","uid":"u","resourceVersion":"9","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/nonce":"n"}},"spec":{"holderIdentity":"a_1","acquireTime":"1970-01-01T00:00:00.000000Z","renewTime":"1999-12-31T23:59:58.000000Z"}}`
+		other    = `{"metadata":{"name":"h","uid":"u","resourceVersion":"9","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/nonce":"n"}},"spec":{"holderIdentity":"a_1","acquireTime":"1970-01-01T00:00:00.000000Z","renewTime":"1999-12-31T23:59:58.000000Z"}}`
 		presence = `{"metadata":{"name":"op.a.0f8680128e","labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"1"}],"annotations":{"zonelect.dev/zone":"za","zonelect.dev/mode":"auto"}},"spec":{"holderIdentity":"a_1"}}`
 		released = `{"metadata":{"name":"op","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/token":"6","zonelect.dev/released":"6"}},"spec":{"holderIdentity":"","leaseDurationSeconds":1,"renewTime":"1999-12-31T23:59:59.000000Z"}}`
 	)
-	f.Add([]byte(lock), []byte(presence), []byte(heart), int64(0), int64(0), false)
-	f.Add([]byte(kept), []byte(heart), []byte(presence), int64(time.Second), int64(0), true)
-	f.Add([]byte(kept), []byte(presence), []byte(`{"metadata":{"name":"h","uid":"u","resourceVersion":"9","annotations":{"zonelect.dev/withdrawn-epoch":"n.0 8 946684801000000"}}}`), int64(time.Hour), int64(16*time.Second), false)
+	f.Add([]byte(lock), []byte(presence), []byte(other), int64(0), int64(0), false)
+	f.Add([]byte(lock), []byte(other), []byte(presence), int64(time.Hour), int64(16*time.Second), true)
 	f.Add([]byte(released), []byte(presence), []byte(`{}`), int64(20*time.Second), int64(0), false)
-	f.Add([]byte(strings.ReplaceAll(lock, "15", "-15")), []byte(`{}`), []byte(heart), int64(-1)<<62, int64(time.Second), true)
+	f.Add([]byte(strings.ReplaceAll(lock, "15", "-15")), []byte(`{}`), []byte(other), int64(-1)<<62, int64(time.Second), true)
 	for _, year := range []string{"0000-01-01T00:00:00.000000+14:00", "9999-12-31T23:59:59.000000-14:00"} { // by UTC their years have no four digits
 		f.Add([]byte(strings.NewReplacer("1999-12-31T23:00:00Z", year, "1999-12-31T23:59:00.000000Z", year, "1999-12-31T23:59:59.000000Z", year, "2000-01-01T01:00:00Z", year).Replace(lock)), []byte(presence), []byte(`{}`), int64(0), int64(0), false)
 	}

@@ -19,16 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
-
-// As in the plugin.
-func init() { inspect.Compose = heartbeat.Compose }
 
 var (
 	now = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -198,48 +194,26 @@ func TestCandidatesThatCannotTakeOverAreToldInOneWay(t *testing.T) {
 	}
 }
 
-// TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm: a lock may name a heartbeat and a Group that
-// no Lease can have.
+// TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm: a lock may name a Group that no
+// Lease can have.
 func TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm(t *testing.T) {
 	for _, name := range []string{"../../x", "a,b", "UPPER", strings.Repeat("x", 300), "op", "absent"} {
 		r, server := reader(t, "a")
 		lease := heldBy("a")
 		lease.Annotations[record.AnnotationShared] = name
-		lease.Annotations[record.AnnotationHeartbeat] = name + " uid epoch 15"
 		server.Put("/apis/coordination.k8s.io/v1/namespaces/ns/leases/op", lease)
 		e, err := r.Election(t.Context(), key)
-		if err != nil || len(e.Candidates) != 1 || e.Heart != nil {
-			t.Errorf("%.20s: %v, candidates %+v, heartbeat %v", name, err, e.Candidates, e.Heart)
+		if err != nil || len(e.Candidates) != 1 {
+			t.Errorf("%.20s: %v, candidates %+v", name, err, e.Candidates)
 			continue
 		}
-		want := inspect.Stale
-		if name == "op" {
-			want = inspect.Held // by itself
-		}
-		if s := e.Status(now); s.State != want || s.Leader.LeaseDurationSeconds != 15 {
+		if s := e.Status(now); s.State != inspect.Held || s.Leader.LeaseDurationSeconds != 15 {
 			t.Errorf("%.20s: it is %s, leader %+v", name, s.State, s.Leader)
 		}
 		all, err := r.Elections(t.Context(), "ns")
 		if err != nil || len(all) != 1 || len(all[0].Candidates) != 1 {
 			t.Errorf("%.20s: %v, in the list %+v", name, err, all)
 		}
-	}
-}
-
-// TestALockIsReadInFullOrNotAtAll: without its heartbeat nobody can say whether it is held.
-func TestALockIsReadInFullOrNotAtAll(t *testing.T) {
-	r, server := reader(t)
-	lease := heldBy("a")
-	lease.Annotations[record.AnnotationHeartbeat] = "heart uid epoch 15"
-	server.Put("/apis/coordination.k8s.io/v1/namespaces/ns/leases/op", lease)
-	server.Before = func(verb, path string) (int, apitest.Object) {
-		if strings.HasSuffix(path, "/heart") {
-			return apitest.Forbidden(verb, path)
-		}
-		return 0, nil
-	}
-	if e, err := r.Election(t.Context(), key); !errors.Is(err, locks.ErrForbidden) {
-		t.Errorf("read %+v, %v", e, err)
 	}
 }
 
@@ -291,24 +265,18 @@ func TestALeaseThatNobodyWroteDownIsNotKnown(t *testing.T) {
 	}
 }
 
-// TestAHolderWhoseHeartbeatIsGoneIsSilent, whatever the times on the Lease say. One that says a time in
-// the future is not.
-func TestAHolderWhoseHeartbeatIsGoneIsSilent(t *testing.T) {
+// TestAHolderThatHasNotRenewedForALeaseIsSilent. One that says a time in the future is not.
+func TestAHolderThatHasNotRenewedForALeaseIsSilent(t *testing.T) {
 	for name, tc := range map[string]struct {
-		ago       time.Duration
-		heartbeat string
-		want      bool
+		ago  time.Duration
+		want bool
 	}{
-		"renewed":            {time.Second, "", false},
-		"a lease ago":        {16 * time.Second, "", true},
-		"in the future":      {-time.Hour, "", false},
-		"heartbeat that was": {time.Second, "heart uid epoch 15", true},
+		"renewed":       {time.Second, false},
+		"a lease ago":   {16 * time.Second, true},
+		"in the future": {-time.Hour, false},
 	} {
 		lease := heldBy("a")
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-tc.ago)}
-		if tc.heartbeat != "" {
-			lease.Annotations[record.AnnotationHeartbeat] = tc.heartbeat
-		}
 		if got := (inspect.Election{Lease: lease}).Silent(now); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}

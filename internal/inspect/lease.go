@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -28,10 +27,7 @@ type Leader struct {
 	Since                *metav1.MicroTime `json:"since,omitempty"`
 	Renewed              *metav1.MicroTime `json:"renewed,omitempty"`
 	LeaseDurationSeconds int32             `json:"leaseDurationSeconds,omitempty"`
-	// Heartbeat is the Lease by which the leader's process renews all locks that it holds;
-	// empty if each lock is renewed by itself.
-	Heartbeat   string `json:"heartbeat,omitempty"`
-	Transitions int32  `json:"transitions,omitempty"`
+	Transitions          int32             `json:"transitions,omitempty"`
 	// LeaseLeftMilliseconds is how long the lease lasts without another renewal; nil if that is
 	// not known. LeaseLeftBy says how it is known.
 	LeaseLeftMilliseconds *int64 `json:"leaseLeftMilliseconds,omitempty"`
@@ -117,21 +113,6 @@ type Watched struct {
 	Ago     time.Duration // if Renewed: how long ago that was seen
 }
 
-// lastRenewal is when the holder renewed or released the lock for the last time, by its own clock.
-// It is zero if that is not known: a heartbeat's Lease that was deleted, as with the pod of a dead
-// leader, no longer says when the last heartbeat was. It kept the lock long after the holder wrote
-// that. Nor does one count any more whose holder's name somebody removed.
-func (e Election) lastRenewal() time.Time {
-	s := e.Snapshot()
-	if state, _ := stateOfEmpty(s.Record.Details.Token, s.Record.Details.Released); s.Record.Holder == "" && state == Cleared && e.Lease.Annotations[record.AnnotationHeartbeat] != "" {
-		return time.Time{}
-	}
-	if e.Void() != "" && s.Record.RenewTime.Equal(record.Read(e.Lease).RenewTime) {
-		return time.Time{}
-	}
-	return s.Record.RenewTime
-}
-
 // Lasts is how long the others wait for the next renewal; zero if that is not on record. Whoever
 // releases a lock, or empties it as client-go does, leaves the shortest duration that there is, which
 // says nothing of the lease.
@@ -143,11 +124,10 @@ func (e Election) Lasts() time.Duration {
 	return r.LeaseDuration
 }
 
-// Silent reports whether the wall clock or the end of its heartbeat says that the holder of the
-// Lease no longer renews it.
+// Silent reports whether the wall clock says that the holder of the Lease no longer renews it.
 func (e Election) Silent(now time.Time) bool {
 	s := e.Snapshot()
-	return s.Record.Holder != "" && (e.Void() != "" || now.Sub(s.Record.RenewTime) > e.Lasts())
+	return s.Record.Holder != "" && now.Sub(s.Record.RenewTime) > e.Lasts()
 }
 
 // doubtful reports whether that, or a time in the future, says that the holder does not renew the
@@ -183,10 +163,8 @@ func (e Election) State(now time.Time) (state State, note string) {
 		return Expired, seen + ", which is as long as the lease lasts: any candidate may take it, and none did"
 	case !e.doubtful(now):
 		return Held, ""
-	case lasts <= 0 && e.Void() == "":
+	case lasts <= 0:
 		return Stale, joined(seen, "the Lease does not say how long it lasts, so that no candidate takes it from its holder")
-	case e.Void() != "":
-		return Stale, joined(seen, "the heartbeat that kept it was withdrawn or is gone, so that nothing renews it: any candidate may take it when its lease has run out")
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:

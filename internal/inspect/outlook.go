@@ -49,7 +49,7 @@ type Next struct {
 // lock's record.
 func (s *Status) look(e Election, r locks.Record, now time.Time) {
 	s.LastFailover = lastFailover(r)
-	s.Vacancy = s.vacancy(r, e.lastRenewal(), now)
+	s.Vacancy = s.vacancy(r, now)
 	s.leaseLeft(e, r, now)
 	s.checkVacancy()
 	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
@@ -61,10 +61,9 @@ func (s *Status) look(e Election, r locks.Record, now time.Time) {
 // small differences of clocks explain.
 func ahead(age time.Duration) bool { return age < -time.Second }
 
-// vacancy says whether nobody leads. renewed is the last renewal or the release, and zero if that
-// is not known.
-func (s *Status) vacancy(r locks.Record, renewed, now time.Time) *Vacancy {
-	v := &Vacancy{Since: stamp(renewed)}
+// vacancy says whether nobody leads.
+func (s *Status) vacancy(r locks.Record, now time.Time) *Vacancy {
+	v := &Vacancy{Since: stamp(r.RenewTime)}
 	switch s.State {
 	case Expired, Released, Free:
 	case Stale, Cleared:
@@ -74,7 +73,7 @@ func (s *Status) vacancy(r locks.Record, renewed, now time.Time) *Vacancy {
 	default:
 		return nil
 	}
-	if ahead(now.Sub(renewed)) {
+	if ahead(now.Sub(r.RenewTime)) {
 		v.Since = nil
 	}
 	switch {

@@ -78,16 +78,10 @@ func (r Reader) Endpoints(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Endpoints](ctx, r.Core, apierror.Object{Resource: apierror.Endpoints, Namespace: namespace, Name: name}) //nolint:staticcheck // SA1019: the same
 }
 
-// Lock reads the Lease of a lock and that of the heartbeat that keeps it. A missing lock is no
-// error.
+// Lock reads the Lease of a lock. A missing lock is no error.
 func (r Reader) Lock(ctx context.Context, lock types.NamespacedName) (Election, error) {
-	var failed error
-	e := At(lock, func(key types.NamespacedName) *coordinationv1.Lease {
-		lease, err := r.Lease(ctx, key)
-		failed = errors.Join(failed, err)
-		return lease
-	})
-	return e, failed
+	lease, err := r.Lease(ctx, lock)
+	return Election{NamespacedName: lock, Lease: lease}, err
 }
 
 // Candidates lists the candidates of a lock by their presences. Only Pods and Nodes tell
@@ -401,7 +395,7 @@ func (r Reader) lookAgain(ctx context.Context, all []*Election) error {
 		}
 		for i, e := range all {
 			e.Watched.Renewed, e.Watched.Ago = now[i].RenewedSince(*e), 0
-			e.Lease, e.Heart = now[i].Lease, now[i].Heart
+			e.Lease = now[i].Lease
 		}
 	}
 	return nil
@@ -420,7 +414,7 @@ func (r Reader) again(ctx context.Context, namespace string, all []*Election) ([
 	named := byName(list.Items)
 	now := make([]Election, len(all))
 	for i, e := range all {
-		now[i] = At(e.NamespacedName, named.find)
+		now[i] = Election{NamespacedName: e.NamespacedName, Lease: named[e.NamespacedName]}
 	}
 	return now, nil
 }

@@ -30,8 +30,7 @@ var outside = map[string]string{
 }
 
 // house says which packages, besides the standard library, each package may import. What no file
-// of it imports is not allowed. Package heartbeat may import all, and nobody may import it: it is
-// experimental, and on the way of nobody who does not use it.
+// of it imports is not allowed.
 var house = map[string]string{
 	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/handovers internal/live internal/metrics internal/sleep locks",
 	"election/internal/rules": "election/status internal/evacuations locks",
@@ -50,18 +49,16 @@ var house = map[string]string{
 	"locks/multilock/twin":               "internal/phase internal/presence internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
 	"migrate":  "kubernetes logr internal/apierror internal/inspect internal/legacypods internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
-	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment internal/events internal/extension internal/leasewatch internal/legacypods internal/metrics internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/lease locks/memory locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
+	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment internal/events internal/legacypods internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin zone",
 	"zone":     "kubernetes election election/status locks",
 
 	"internal/apierror":    "kubernetes locks",
 	"internal/environment": "kubernetes logr backoff election/timing internal/patience internal/phase internal/presence internal/proof internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
 	"internal/evacuations": "",
 	"internal/events":      "kubernetes logr election election/status internal/environment internal/transport",
-	"internal/extension":   "internal/environment internal/leasewatch locks locks/lease",
 	"internal/handovers":   "locks",
 	"internal/httpserver":  "",
 	"internal/inspect":     "kubernetes election/status internal/apierror internal/evacuations internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
-	"internal/leasewatch":  "backoff kubernetes logr internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi locks locks/ownerref",
 	"internal/live":        "",
 	"internal/metrics":     "otel locks",
@@ -83,8 +80,6 @@ var inFile = map[string]string{"zone kubernetes": "lookup.go"}
 // testKits may import testing and everything, and only tests may import them: a program that uses
 // one would contain package testing.
 var testKits = []string{"election/electiontest", "locks/lockstest", "locks/multilock/internal/multilocktest", "internal/apitest", "internal/doctest"}
-
-const heartbeat = "heartbeat"
 
 func TestEveryPackageImportsOnlyWhatItsLayerAllows(t *testing.T) {
 	used := map[string]bool{} // package and permission
@@ -169,13 +164,13 @@ func check(file, imported string) (permission, complaint string) {
 	permission = nameOf(imported)
 	narrow := inFile[dir+" "+permission]
 	switch {
-	case !found && !kit && dir != heartbeat:
+	case !found && !kit:
 		return "", fmt.Sprintf("%s: no row for %s in the table of layers", file, dir)
 	case kit:
 		return permission, ""
 	case permission == "testing" || slices.Contains(testKits, permission):
 		return "", fmt.Sprintf("%s: imports %s, which only tests and test kits may", file, imported)
-	case isStandard(imported), dir == heartbeat:
+	case isStandard(imported):
 		return "", ""
 	case !slices.Contains(strings.Fields(allowed), permission), narrow != "" && narrow != path.Base(file):
 		return "", fmt.Sprintf("%s: imports %s, which its layer may not", file, imported)
@@ -219,15 +214,11 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"election/lead.go", "testing/synctest", false},
 		{"election/electiontest/stage.go", "testing/synctest", true},
 		{"locks/record.go", module + "election", false},
-		{"locks/lease/lock.go", module + "heartbeat", false},
 		{"locks/lease/lock.go", module + "internal/apitest", false},
 		{"locks/unheardof/lock.go", "time", false},
 		{"zone/lookup.go", "k8s.io/client-go/rest", true},
 		{"zone/order.go", "k8s.io/client-go/rest", false},
 		{"internal/inspect/status.go", module + "locks/multilock/shield", false},
-		{"operator/group.go", module + "heartbeat", false},
-		{"heartbeat/group.go", module + "operator", true},
-		{"heartbeat/group.go", "testing", false},
 		{"newcomer/new.go", "time", false},
 		{"root.go", "time", false},
 	} {

@@ -45,12 +45,22 @@ func newGuard(c guardConfig) *Guard { return &Guard{NewTracker(record.Legacy{}),
 // NewLease returns the lock on the Lease that c describes, for programs that take no part in a
 // migration, or an error that lists what is wrong with c. core talks to the core group. t is the
 // election's timing, with its defaults. A [Guard] is its Guardian, beside the keeper of the
-// candidate's presence.
+// candidate's presence, if that is not nil.
 func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *presence.Keeper) (*lease.Lock, error) {
 	configMap, err := ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name})
-	g := newGuard(guardConfig{configMap: configMap, timing: t, waiting: keeper.SetWaiting, log: c.Logger})
-	c.Annotate, c.Observe = g.Annotate, g.Observe
-	c.Capabilities.Guardian, c.Capabilities.Phases = keeper.Beside(g), g.Phases
+	g := newGuard(guardConfig{configMap: configMap, timing: t, waiting: func(string) {}, log: c.Logger})
+	before := c.Annotate
+	c.Annotate = func(annotations map[string]string) map[string]string {
+		if before != nil {
+			annotations = before(annotations)
+		}
+		return g.Annotate(annotations)
+	}
+	c.Observe = g.Observe
+	c.Capabilities.Guardian, c.Capabilities.Phases = g, g.Phases
+	if keeper != nil {
+		g.config.waiting, c.Capabilities.Guardian = keeper.SetWaiting, keeper.Beside(g)
+	}
 	lock, leaseErr := lease.New(c)
 	if err := errors.Join(leaseErr, err, t.Validate()); err != nil {
 		return nil, err

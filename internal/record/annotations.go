@@ -38,20 +38,6 @@ const (
 	AnnotationWaits    = "zonelect.dev/waiting-for"
 )
 
-// AnnotationHeartbeat is on a lock's Lease that a heartbeat keeps: the name and the UID of the
-// heartbeat's Lease, its epoch, and the lease duration in seconds that counts. See package
-// heartbeat.
-const AnnotationHeartbeat = "zonelect.dev/heartbeat"
-
-// AnnotationReleasedLocks is on a heartbeat's Lease, and may be long: the locks that its process has
-// released, see package heartbeat.
-const AnnotationReleasedLocks = "zonelect.dev/released-locks"
-
-// AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, the
-// resourceVersion that the Lease had until then, and the renewTime of the epoch's last
-// heartbeat, or "-" if the Lease no longer told, see package heartbeat.
-const AnnotationWithdrawn = "zonelect.dev/withdrawn-epoch"
-
 // The annotations of a shield, besides those of its stage. Each of them marks a ConfigMap as
 // zonelect's.
 const (
@@ -67,12 +53,6 @@ const (
 
 // MaxLegacyPods bounds each list of legacy pods on a shield. The oldest are dropped.
 const MaxLegacyPods = 100
-
-// LabelRole marks the Lease of a heartbeat, which no candidate may take for a lock.
-const (
-	LabelRole     = "zonelect.dev/role"
-	RoleHeartbeat = "heartbeat"
-)
 
 // AnnotationShared is on a lock's Lease whose candidates announce themselves under another
 // name than the lock's: that of their operator.Group.

@@ -25,7 +25,7 @@ func SetLabels(object metav1.Object, labels map[string]string) {
 }
 
 // CheckLabels returns an error if labels that a user chose have a meaning here: by these a Lease
-// is a candidate's presence or a heartbeat, and no lock.
+// is a candidate's presence, and no lock.
 func CheckLabels(labels map[string]string) error {
 	own := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(key string) bool {
 		return !strings.HasPrefix(key, "zonelect.dev/")

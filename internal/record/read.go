@@ -6,8 +6,6 @@ package record
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,56 +37,6 @@ func Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 		},
 		Record: Read(lease),
 	}
-}
-
-// HeartbeatOf returns the name of the heartbeat's Lease that keeps a lock's Lease; empty if none
-// does. Anybody may have written it.
-func HeartbeatOf(lease *coordinationv1.Lease) string {
-	name, _, _ := strings.Cut(lease.Annotations[AnnotationHeartbeat], " ")
-	if name == lease.Name {
-		return ""
-	}
-	return name
-}
-
-// IsHeartbeat reports whether a Lease is that of a heartbeat, which is not a lock.
-func IsHeartbeat(lease *coordinationv1.Lease) bool { return lease.Labels[LabelRole] == RoleHeartbeat }
-
-// Attachment says which heartbeat keeps a lock's Lease.
-type Attachment struct {
-	Name  string // of the heartbeat's Lease
-	UID   string
-	Epoch string
-	Lasts time.Duration // how long others leave the lock alone after a heartbeat
-}
-
-// AttachmentOf returns what a lock's Lease says of its heartbeat. If it says nothing that can be
-// read, no heartbeat keeps the lock.
-func AttachmentOf(lease *coordinationv1.Lease) (Attachment, bool) {
-	parts := strings.Split(lease.Annotations[AnnotationHeartbeat], " ")
-	if len(parts) != 4 {
-		return Attachment{}, false
-	}
-	seconds, err := strconv.ParseInt(parts[3], 10, 32)
-	a := Attachment{parts[0], parts[1], parts[2], time.Duration(seconds) * time.Second}
-	return a, err == nil && seconds > 0 && a.Name != "" && a.Name != lease.Name && a.UID != "" && a.Epoch != ""
-}
-
-// BarredByHeartbeat returns why a candidate without a heartbeat may not campaign for a Lease: the
-// heartbeat of another process keeps it, and the candidate cannot see the renewals. why is empty if no
-// heartbeat keeps the Lease, such as after a holder that has none: the annotation counts for the holder
-// that zonelect.dev/holder names. lasts is how long a process may lead after the last heartbeat, also
-// if somebody has emptied the record since; zero if no heartbeat is known.
-func BarredByHeartbeat(lease *coordinationv1.Lease) (why string, lasts time.Duration) {
-	r := Read(lease)
-	a, attached := AttachmentOf(lease)
-	switch {
-	case !attached || r.Holder != "" && r.Details.Holder != r.Holder:
-		return "", 0
-	case r.Holder == "":
-		return "", a.Lasts
-	}
-	return fmt.Sprintf("the heartbeat %.253q keeps the Lease, and this candidate has none: run all candidates of a lock with heartbeats, or all without; if no process with that heartbeat will come back, empty holderIdentity", a.Name), a.Lasts
 }
 
 // Gone returns the snapshot of a record that was deleted at the given

@@ -4,12 +4,10 @@
 package lease
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -37,9 +35,6 @@ type Config struct {
 	Observe  func(locks.Snapshot) locks.Snapshot
 	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
-	// Owners, if set, returns the owners of a Lease that is about to be created. The garbage
-	// collector deletes the Lease if none of them exists, so it must have asked the API server.
-	Owners func(ctx context.Context) []metav1.OwnerReference
 	// Logger gets warnings about records that are odd but valid. The zero Logger drops
 	// them.
 	Logger logr.Logger
@@ -73,18 +68,11 @@ func (l *Lock) Describe() locks.Description {
 // Capabilities returns those of the Config. It does no I/O.
 func (l *Lock) Capabilities() locks.Capabilities { return l.config.Capabilities }
 
-// Snapshot returns the record in lease, which was read elsewhere. It is barred if a heartbeat keeps
-// it, or by the phase of a migration.
-func (l *Lock) Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
+// snapshot returns the record in lease. It may be barred by the phase of a migration.
+func (l *Lock) snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
-	why, lasts := record.BarredByHeartbeat(lease)
-	if lasts > 0 {
-		s.Record.LeaseDuration = min(s.Record.LeaseDuration, lasts) // the Lease says a year
-	}
-	if s.Barred, s.Kept = why, why != ""; why == "" {
-		l.long.See(l.config.Logger, l.Describe(), s.Record)
-		s.Barred = record.StageOf(s.Version).Bars(record.LegacyOf(s.Version))
-	}
+	l.long.See(l.config.Logger, l.Describe(), s.Record)
+	s.Barred = record.StageOf(s.Version).Bars(record.LegacyOf(s.Version))
 	if l.config.Observe != nil {
 		s = l.config.Observe(s)
 	}

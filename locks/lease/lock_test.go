@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -92,25 +91,6 @@ func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
 	mustWrite(t, l, s.Version, recordOf("a", 2))
 	if _, err := l.Read(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestALeaseThatAHeartbeatKeepsIsBarred, and its duration of a year worries nobody.
-func TestALeaseThatAHeartbeatKeepsIsBarred(t *testing.T) {
-	a, client := newAPIServer(t)
-	var warned []string
-	l := mustNew(t, client)
-	l.config.Logger = funcr.New(func(_, line string) { warned = append(warned, line) }, funcr.Options{})
-	if s := mustWrite(t, l, locks.Version{}, recordOf("a", 1)); s.Barred != "" {
-		t.Errorf("a Lease without a heartbeat is barred: %s", s.Barred)
-	}
-	a.Change(path, func(o object) {
-		o["metadata"].(object)["annotations"].(object)[record.AnnotationHeartbeat] = "heart uid epoch 15"
-		o["spec"].(object)["leaseDurationSeconds"] = 365 * 24 * 3600
-	})
-	kept, err := l.Read(t.Context())
-	if err != nil || !strings.Contains(kept.Barred, `"heart"`) || len(warned) > 0 {
-		t.Errorf("barred by %q, %v; warned of %q", kept.Barred, err, warned)
 	}
 }
 

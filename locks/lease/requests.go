@@ -24,7 +24,7 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	if err != nil {
 		return locks.Snapshot{}, err
 	}
-	return l.Snapshot(lease), nil
+	return l.snapshot(lease), nil
 }
 
 // Write puts r on the Lease if the Lease is still at base (UID and resourceVersion), or
@@ -40,19 +40,15 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err != nil {
 		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
 	}
-	delete(lease.Annotations, record.AnnotationHeartbeat) // it was another holder's
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
 	}
 	record.SetLabels(lease, l.config.Labels)
-	if !base.Exists() && l.config.Owners != nil {
-		lease.OwnerReferences = l.config.Owners(ctx)
-	}
 	lease, err = send(ctx, lease)
 	if err != nil {
 		return locks.Snapshot{}, err
 	}
-	return l.Snapshot(lease), nil
+	return l.snapshot(lease), nil
 }
 
 // written returns the object to write.

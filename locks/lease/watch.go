@@ -43,6 +43,6 @@ func (l *Lock) event(e rawapi.Event[*coordinationv1.Lease]) locks.Event {
 	case watch.Bookmark:
 		return locks.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Bookmark: true, Gapless: true}
 	default:
-		return locks.Event{Snapshot: l.Snapshot(e.Object), Gapless: true}
+		return locks.Event{Snapshot: l.snapshot(e.Object), Gapless: true}
 	}
 }

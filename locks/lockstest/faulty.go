@@ -144,7 +144,7 @@ func delay(ctx context.Context, operation string, d time.Duration) error {
 // Describe implements locks.Lock.
 func (f *Faulty) Describe() locks.Description { return f.lock.Describe() }
 
-// Capabilities returns those of the lock that fails. A Renewer does not fail.
+// Capabilities returns those of the lock that fails.
 func (f *Faulty) Capabilities() locks.Capabilities { return f.lock.Capabilities() }
 
 // Read implements locks.Lock.

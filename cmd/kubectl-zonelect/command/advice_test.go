@@ -156,12 +156,6 @@ func TestDoctorsRarerHints(t *testing.T) {
 		"future": func(w *world) {
 			w.putLease(led(renewed(-time.Hour)))
 		},
-		"heartbeat-gone": func(w *world) {
-			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationHeartbeat] = "op.heartbeat-a uid epoch 15"
-				l.Annotations[record.AnnotationShared] = "group"
-			}))
-		},
 		"condemned": func(w *world) {
 			w.putLease(led(phase(record.PhaseDual)))
 			w.putConfigMap("op", nil)

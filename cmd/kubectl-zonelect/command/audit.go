@@ -193,7 +193,7 @@ func leftOut(l audit.LeftOut, everywhere bool) string {
 	for _, of := range []struct {
 		n    int
 		what string
-	}{{l.Servers, "identity Lease"}, {l.Candidates, "announcement"}, {l.Heartbeats, "heartbeat"}, {l.Empty, "empty Lease"}} {
+	}{{l.Servers, "identity Lease"}, {l.Candidates, "announcement"}, {l.Empty, "empty Lease"}} {
 		if of.n > 0 {
 			texts = append(texts, inspect.Many(of.n, of.what))
 		}

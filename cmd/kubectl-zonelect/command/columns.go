@@ -67,7 +67,6 @@ var columns = []column{
 	{"Pod", wide, ofLeader(func(l *inspect.Leader) string { return podName(l.Pod) })},
 	{"Node", wide, ofLeader(func(l *inspect.Leader) string { return l.Node })},
 	{"Lasts", wide, ofLeader(func(l *inspect.Leader) string { return (time.Duration(l.LeaseDurationSeconds) * time.Second).String() })},
-	{"Heartbeat", wide, ofLeader(func(l *inspect.Leader) string { return l.Heartbeat })},
 	{"Transitions", wide, ofLeader(func(l *inspect.Leader) string { return strconv.Itoa(int(l.Transitions)) })},
 	{"Waiting", wide, func(s LockStatus, _ time.Time) string { return s.Status.Holder().Waiting }},
 }

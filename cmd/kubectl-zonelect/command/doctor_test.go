@@ -193,7 +193,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		}, "problem flowcontrol the API server sheds load", exitError},
 		"endless": {func(w *world) {
 			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(365 * 24 * 3600)) }))
-		}, "problem timing the Lease says that it lasts 365d and no heartbeat keeps it", exitError},
+		}, "problem timing the Lease says that it lasts 365d", exitError},
 		"legacy-leads": {func(w *world) {
 			for path := range maps.Clone(w.server.Objects) {
 				if strings.HasPrefix(path, leasesPath) { // the lock, and those who have announced themselves

@@ -116,8 +116,7 @@ other candidate that announced itself can run. "-": not known, because no candid
 one has a takeover delay of its own or other preferences.
 
 LEASE LEFT goes up with each renewal. Only when nothing is left may another candidate take over, unless
-the leader releases the lock or is proven dead. For a lock that a heartbeat keeps, the heartbeat's lease
-counts. LEASE LEFT is not the trust of the leader, which stops its work sooner, after RenewDeadline. With
+the leader releases the lock or is proven dead. LEASE LEFT is not the trust of the leader, which stops its work sooner, after RenewDeadline. With
 a tilde the number comes from the holder's clock and this machine's, which may differ. Without a tilde
 this command saw the renewal, as with --watch.
 
@@ -140,7 +139,6 @@ const doctorDetails = `The checks of a lock:
   environment  what the candidates do not know about themselves: their pod, node or zone
   clocks       times on the Lease that are in the future
   timing       a lease that is too short for the API server, or that does not end
-  heartbeat    whether the heartbeat that keeps the lock is renewed
   rights       whether the candidates' service accounts may write the lock
   legacy       who has the legacy lock, whether its name fits, whether a migration stands still
 

@@ -100,7 +100,7 @@ func (w *world) attacked(text string) {
 	}))
 	w.putConfigMap("op", map[string]string{text: text}, owner)
 	w.putLease(newLease("rec", "rec-a_1"+text, "zb"+text, phased(record.PhaseDual, 1), func(l *coordinationv1.Lease) {
-		l.Annotations[record.AnnotationLegacy], l.Annotations[record.AnnotationHeartbeat] = "annotation/endpoints/rec", text
+		l.Annotations[record.AnnotationLegacy] = "annotation/endpoints/rec"
 		l.Annotations[record.AnnotationShared] = text
 	}))
 	said, _ := json.Marshal(resourcelock.LeaderElectionRecord{HolderIdentity: "legacy" + text, LeaseDurationSeconds: 15, RenewTime: metav1.Now()}) // it has no field that fails

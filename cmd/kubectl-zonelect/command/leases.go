@@ -72,8 +72,6 @@ func annotate(lease *coordinationv1.Lease, key, value string) {
 // leases are the Leases of a namespace, or of all.
 type leases map[types.NamespacedName]*coordinationv1.Lease
 
-func (l leases) find(key types.NamespacedName) *coordinationv1.Lease { return l[key] }
-
 // follow lists Leases and watches them until ctx ends or the loop over it breaks. It yields
 // all of them after the list, when the watch has begun, on each change, and every
 // reportInterval. If a request fails, it yields the error without Leases, and lists again; if

@@ -68,8 +68,7 @@ type move struct {
 // over reports whether nothing is left to wait for.
 func (m *move) over() bool { return m.to != nil || m.refused != "" }
 
-// see updates the move from a version of the lock, which has a Lease. That a heartbeat's Lease notes
-// a release leaves the version of the lock's own Lease as it was.
+// see updates the move from a version of the lock, which has a Lease.
 func (m *move) see(lock inspect.Election) {
 	r := lock.Snapshot().Record
 	leader := inspect.LeaderOf(r)
@@ -111,7 +110,7 @@ func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) err
 			return err
 		}
 		pending = slices.DeleteFunc(pending, func(m *move) bool {
-			if lock := inspect.At(m.lock, all.find); lock.Lease != nil {
+			if lock := (inspect.Election{NamespacedName: m.lock, Lease: all[m.lock]}); lock.Lease != nil {
 				m.see(lock)
 			}
 			if m.over() {

@@ -13,18 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
-
-	"github.com/zonelect/zonelect/heartbeat"
-	"github.com/zonelect/zonelect/internal/inspect"
 )
 
 // Run runs the command in args and returns the exit code. The end of ctx interrupts the command.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	return run(ctx, newEnvironment(streams), args)
 }
-
-// A lock that a heartbeat keeps is shown with that heartbeat.
-func init() { inspect.Compose = heartbeat.Compose }
 
 // run is Run in an environment.
 func run(ctx context.Context, env *environment, args []string) int {

@@ -35,7 +35,7 @@ type follower struct {
 
 // known is what a follower knows of one Lease, and of the lock of that name.
 type known struct {
-	lock    inspect.Election // its Lease, and that of the heartbeat that keeps it
+	lock    inspect.Election // its Lease
 	since   time.Time        // when it was last seen to be written or renewed
 	changed bool             // that was since the watch began
 
@@ -152,8 +152,8 @@ func (f *follower) replace(all leases) {
 		return k.lock.Lease == nil && k.shows == nil
 	})
 	for key := range all {
-		k, now := f.of(key), inspect.At(key, all.find)
-		if k.lock.Lease == now.Lease && k.lock.Heart == now.Heart {
+		k, now := f.of(key), inspect.Election{NamespacedName: key, Lease: all[key]}
+		if k.lock.Lease == now.Lease {
 			continue
 		}
 		if now.RenewedSince(k.lock) {

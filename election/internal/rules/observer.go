@@ -124,26 +124,18 @@ func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	defer o.noteOwn()
-	first, lostPart, wasKept, wasBarred := !o.known, o.lostPart(s), o.newest.Kept, o.newest.Barred != ""
+	first, lostPart := !o.known, o.lostPart(s)
 	o.findOrigin(s, now)
 	o.noteSuccession(s.Record, now)
 	o.known, o.newest = true, s
 	if !s.Version.Exists() {
-		if wasBarred { // the last renewals may be none that this candidate sees
-			o.missed(now)
-		}
 		return // a deletion is not a release (S4): the record that was seen counts until it expires
 	}
 	same := s.Record.Holder == "" || s.Record.Holder == o.renewal.Holder
 	if o.exists && s.Record.LeaseDuration <= 0 && same { // somebody removed it, and its holder does not know
 		s.Record.LeaseDuration = max(o.self.Lease, o.durationOf(o.renewal))
 	}
-	wasKept = wasKept && TenureOf(o.renewal) == TenureOf(s.Record)
-	if wasKept && !stopsWaiting(o.renewal, s.Record) { // somebody may have changed the duration, and the holder does not know
-		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
-	}
-	unseen := wasKept && !s.Kept // renewals may have come that nobody can see any more
-	if o.exists && !o.startOver && !unseen && o.uid == s.Version.UID && o.renewal.SameRenewal(s.Record) {
+	if o.exists && !o.startOver && o.uid == s.Version.UID && o.renewal.SameRenewal(s.Record) {
 		// Somebody may have changed the duration, and the holder does not know.
 		longer := max(o.durationOf(o.renewal), o.durationOf(s.Record))
 		o.renewal = s.Record
@@ -181,12 +173,6 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	if s.Record.Holder != "" {
 		o.lifeSeen, o.lifeSeenLate = now, o.seenLate
 	}
-}
-
-// stopsWaiting reports whether a holder that could not lead yet has said that it can. Only it
-// says so, and then renews for its own LeaseDuration instead of the longest that others had.
-func stopsWaiting(was, is locks.Record) bool {
-	return was.Details.Waits != "" && is.Details.Waits == ""
 }
 
 // lostPart reports whether part of the record has gone since it was last seen, on a lock

@@ -11,9 +11,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// TestATwinIsBarredIfItsLeaseIs, such as by a heartbeat that keeps it.
+// TestATwinIsBarredIfItsLeaseIs.
 func TestATwinIsBarredIfItsLeaseIs(t *testing.T) {
-	g := locks.Snapshot{Version: locks.Version{Number: 5, Opaque: &coordinationv1.Lease{}}, Barred: "a heartbeat keeps it", Kept: true}
+	g := locks.Snapshot{Version: locks.Version{Number: 5, Opaque: &coordinationv1.Lease{}}, Barred: "it is for others"}
 	for _, only := range []bool{true, false} {
 		if s := (&twinState{governing: g, governingOnly: only}).snapshot(5); s.Barred == "" {
 			t.Errorf("governingOnly=%v: the Lease is barred, and the twin is not: %+v", only, s.Barred)

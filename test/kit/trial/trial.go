@@ -32,7 +32,6 @@ const (
 	Legacy   Kind = "legacy"
 	Become   Kind = "become" // operator-lib's leader-for-life; see Start
 	Manager  Kind = "manager"
-	Many     Kind = "many"
 )
 
 // built holds the programs that this test process has already built: their
@@ -111,7 +110,7 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 	case Zonelect:
 		s.Traces = filepath.Join(bed.Dir(), identity+".spans")
 		all = append(all, "--zone", zone, "--traces", s.Traces)
-	case Manager, Many:
+	case Manager:
 		all = append(all, "--zone", zone)
 	case Legacy, Become:
 		all = append(all, "--pod-name", identity)

@@ -20,9 +20,6 @@ type Request struct {
 	At   time.Time // when it ended
 }
 
-// Writes reports whether the request wanted to change something.
-func (r Request) Writes() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
-
 const policy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"], "rules": [
 	{"level": "Metadata", "namespaces": ["default"], "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
 	{"level": "None"}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package usage reads from outside what an election costs: what a process uses, as Linux
-// counts it, and what API servers were asked, by their metrics and their audit logs.
+// counts it, and what API servers were asked, by their audit logs.
 package usage
 
 import (

@@ -64,25 +64,6 @@ func TestAProcessIsReadAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheMetricsOfLeasesAreAddedUp(t *testing.T) {
-	s := Served{Requests: map[string]int{}}
-	for range 2 { // two servers
-		s.add(`# HELP apiserver_request_total Counter of apiserver requests.
-apiserver_request_total{code="200",component="apiserver",dry_run="",group="coordination.k8s.io",resource="leases",scope="resource",subresource="",verb="PUT",version="v1"} 7
-apiserver_request_total{code="409",component="apiserver",dry_run="",group="coordination.k8s.io",resource="leases",scope="resource",subresource="",verb="PUT",version="v1"} 1
-apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="",verb="PUT",version="v1"} 9
-apiserver_longrunning_requests{component="apiserver",group="coordination.k8s.io",resource="leases",scope="namespace",subresource="",verb="WATCH",version="v1"} 3
-`)
-	}
-	if s.Requests["PUT"] != 16 || s.All() != 16 || s.Watches != 6 {
-		t.Errorf("%+v", s)
-	}
-	more := s.Since(Served{Requests: map[string]int{"PUT": 10}, Watches: 2})
-	if more.Requests["PUT"] != 6 || more.Watches != 4 {
-		t.Errorf("since then: %+v", more)
-	}
-}
-
 func TestOnlyAuditedRequestsSinceThenCount(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "apiserver.log")
 	err := os.WriteFile(log, []byte(`I1123 09:00:00.000000 1 server.go:1] a line of the server's own
@@ -93,7 +74,7 @@ func TestOnlyAuditedRequestsSinceThenCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := Audited(time.Time{}, log)
-	if err != nil || len(all) != 2 || all[0].Name != "lock-1" || all[0].Code != 409 || !all[0].Writes() || all[1].Writes() {
+	if err != nil || len(all) != 2 || all[0].Name != "lock-1" || all[0].Code != 409 {
 		t.Errorf("audited %+v, %v", all, err)
 	}
 	if all, err := Audited(time.Date(2026, 11, 23, 9, 0, 2, 0, time.UTC), log); err != nil || len(all) != 1 || all[0].Verb != "list" {

@@ -52,7 +52,7 @@ func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 		"mode": `string .*\(default "lease"\)`, "legacy-kind": "string", "legacy-name": "string",
 		"lease-duration": `duration .*\(default 15s\)`, "renew-deadline": `duration .*\(default 10s\)`, "renew-interval": `duration .*\(default 2s\)`,
 		"stop-delay": "duration", "register": "string",
-		"locks": "int", "shared": "", "heartbeat": "", "max-clock-skew": "duration",
+		"locks": "int", "shared": "", "max-clock-skew": "duration",
 	} {
 		if !regexp.MustCompile(`(?m)^ +--` + flag + " " + value).Match(help) {
 			t.Errorf("there is no --%s %s in:\n%s", flag, value, help)

@@ -26,7 +26,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/heartbeat"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/operator"
@@ -41,7 +40,6 @@ type options struct {
 	kubeconfig    string
 	locks         int
 	shared        bool
-	heartbeat     bool
 	count         time.Duration
 	stopDelay     time.Duration
 	register      string
@@ -62,8 +60,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.Namespace, "namespace", "default", "namespace of the lock")
 	f.StringVar(&o.Name, "lock", "", "name of the lock")
 	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
-	f.BoolVar(&o.shared, "shared", false, "share connections, watch and presence among all --locks, under one identity")
-	f.BoolVar(&o.heartbeat, "heartbeat", false, "the same, and keep all locks by one heartbeat")
+	f.BoolVar(&o.shared, "shared", false, "share connections and presence among all --locks, under one identity")
 	f.DurationVar(&o.count, "count-goroutines", 0, "how often to print how many goroutines there are; 0 is never")
 	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default, but not with --locks")
 	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
@@ -114,12 +111,10 @@ func parse(args []string) (options, error) {
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}
-	if o.locks == 0 && (o.shared || o.heartbeat) {
-		return o, errors.New("--shared and --heartbeat need --locks")
+	if o.locks == 0 && o.shared {
+		return o, errors.New("--shared needs --locks")
 	}
-	t := o.Timing
-	t.Exclusive = o.heartbeat
-	return o, t.WithDefaults().Validate()
+	return o, o.Timing.WithDefaults().Validate()
 }
 
 // check is the health of a candidate with an --unhealthy-file.
@@ -201,18 +196,14 @@ func (o options) all(ctx context.Context) error {
 
 // each returns how each of the --locks is elected.
 func (o options) each(ctx context.Context) (func(i int) (options, maker), error) {
-	if !o.shared && !o.heartbeat {
+	if !o.shared {
 		return func(i int) (options, maker) { // each lock gets the options that a program of its own would have
 			one := o
 			one.Self.Identity = fmt.Sprint(o.Self.Identity, "-", i)
 			return one, operator.New
 		}, nil
 	}
-	newGroup := operator.NewGroup
-	if o.Timing.Exclusive = o.heartbeat; o.heartbeat {
-		newGroup = heartbeat.NewGroup
-	}
-	all, err := newGroup(ctx, o.Name, o.Options)
+	all, err := operator.NewGroup(ctx, o.Name, o.Options)
 	return func(int) (options, maker) {
 		return o, func(_ context.Context, name string, _ operator.Options) (*operator.Election, error) {
 			return all.New(name)

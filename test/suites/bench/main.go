@@ -4,7 +4,6 @@
 // Command bench measures what elections cost, and how soon others lead, on a real control plane,
 // beside client-go's electors, and prints tables:
 //
-//	go run ./suites/bench scale      # many elections in few processes
 //	go run ./suites/bench latency    # elections on a slow server
 //
 // The tests check what an election may cost: in time when the leader changes, and in requests
@@ -22,20 +21,15 @@ import (
 	"syscall"
 )
 
-// measures are what can be measured, each with flags of its own.
-var measures = map[string]func(ctx context.Context, args []string) error{"scale": scale, "latency": latency}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	args := append(os.Args[1:], "")
-	run, known := measures[args[0]]
-	if !known {
-		fmt.Fprintln(os.Stderr, "bench: name what to measure: scale or latency")
+	if len(os.Args) < 2 || os.Args[1] != "latency" {
+		fmt.Fprintln(os.Stderr, "bench: name what to measure: latency")
 		os.Exit(2)
 	}
-	if err := run(ctx, os.Args[2:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(os.Stderr, "bench %s: %v\n", args[0], err)
+	if err := latency(ctx, os.Args[2:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "bench latency: %v\n", err)
 		os.Exit(1)
 	}
 }

@@ -13,22 +13,20 @@ import (
 )
 
 func TestARunIsDoneAgainAsItsLineTells(t *testing.T) {
-	for _, locks := range []int{0, 100} {
-		all, _, err := choose(nil, testbed.Namespaces, locks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range all {
-			first := newPlan(7, i, all).with(locks)
-			for _, line := range linesOf(first) {
-				p, err := again(line.result)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, mixed := line.Groups[onMixed]; !p.Again || p.timing() != line.Timing || p.name() != line.Faults || p.Seed != line.Seed || p.Index != line.Run ||
-					(p.Peer != "") != mixed || p.Locks != line.Locks || (line.drawn && p.text() != first.text()) {
-					t.Errorf("run %d of seed %d, %s with %s, is done again as %s", line.Run, line.Seed, line.Faults, line.Timing, p.text())
-				}
+	all, _, err := choose(nil, testbed.Namespaces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		first := newPlan(7, i, all)
+		for _, line := range linesOf(first) {
+			p, err := again(line.result)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, mixed := line.Groups[onMixed]; !p.Again || p.timing() != line.Timing || p.name() != line.Faults || p.Seed != line.Seed || p.Index != line.Run ||
+				(p.Peer != "") != mixed || (line.drawn && p.text() != first.text()) {
+				t.Errorf("run %d of seed %d, %s with %s, is done again as %s", line.Run, line.Seed, line.Faults, line.Timing, p.text())
 			}
 		}
 	}
@@ -46,7 +44,7 @@ type written struct {
 // linesOf are lines about the run of a plan: as it is drawn today, and as if it had been
 // drawn with other timings and without client-go.
 func linesOf(p plan) []written {
-	drawn := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Locks: p.Locks}
+	drawn := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing()}
 	if p.Peer != "" {
 		drawn.Groups = map[string]record{onMixed: {}}
 	}

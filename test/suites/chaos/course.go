@@ -48,9 +48,6 @@ type course struct {
 	answered, healed time.Time
 	// acks are the writes of all groups that were acknowledged.
 	acks []events.Event
-	// batch is how long one candidate took to take all of many locks when all was
-	// well; 0 for a group with one lock.
-	batch time.Duration
 }
 
 // gap is a time between two acknowledged writes. Within means that both are of
@@ -79,22 +76,10 @@ func (c course) limit(g gap) (most time.Duration) {
 		if g.within {
 			most = max(most, c.withinATerm(hits, g))
 		} else {
-			most = max(most, betweenTerms(c.together(t, hits, g.released), g.from, c.batch > 0)+c.allowance(hits))
+			most = max(most, betweenTerms(c.together(t, hits, g.released), g.from))
 		}
 	}
 	return most
-}
-
-// allowance is what is added for many locks, of which each takes its turn. In batch
-// one candidate took them all: two writes for each, one to take it and one to note
-// the token. A candidate that takes over does the same, and the other one's attempts
-// are a write more for each. In a rolling restart the next candidate may be asked to
-// end while it takes them, so that all begins again.
-func (c course) allowance(hits []hit) time.Duration {
-	if slices.ContainsFunc(hits, func(h hit) bool { return h.fault.rolls }) {
-		return 3 * c.batch
-	}
-	return c.batch * 3 / 2
 }
 
 // timingsOf are the timings that a gap is judged by: those of its leaders, and
@@ -170,16 +155,15 @@ const (
 // from when it bit, or from when the gap began if that is later. So the second
 // fault may hit at the worst moment of the recovery from the first, and the
 // recovery starts again. If a lease runs out and no request hangs, the next
-// leader's first write does not hang either. Nor does it if the gap ends as the next
-// term begins.
-func betweenTerms(hits []hit, from time.Time, begins bool) time.Duration {
+// leader's first write does not hang either.
+func betweenTerms(hits []hit, from time.Time) time.Duration {
 	most, hanging, lease := slack, false, false
 	for _, h := range hits {
 		most = max(most, max(0, h.from.Sub(from))+h.gap)
 		hanging = hanging || h.fault.costs&ofRequests != 0
 		lease = lease || h.lease
 	}
-	if lease && !hanging || begins {
+	if lease && !hanging {
 		return most - hang
 	}
 	return most
@@ -220,9 +204,6 @@ func (c course) hit(t election.Timing, f fault, b bite) hit {
 		f, made = fault{name: f.name}, untouched
 	}
 	h := hit{promise: made(t, max(0, until.Sub(b.Began))), fault: f, bit: b.Bit, from: b.Bit}
-	if h.renamed && c.batch > 0 {
-		h.gap += detached(t)
-	}
 	if b.Elects {
 		elects := reelection(t, 0)
 		h.gap, h.changes = max(h.gap, elects.gap), max(h.changes, elects.changes)
@@ -232,13 +213,6 @@ func (c course) hit(t election.Timing, f fault, b bite) hit {
 		h.bit, h.from = b.Began, b.Began.Add(h.away)
 	}
 	return h
-}
-
-// detached is how long a process may renew a lock that none of its electors holds
-// any more (L6): three RenewIntervals, up to the next heartbeat, and one request.
-func detached(t election.Timing) time.Duration {
-	t = t.WithDefaults()
-	return 4*t.RenewInterval + t.AttemptTimeout
 }
 
 // both reports whether two faults have the same cost.
@@ -390,21 +364,4 @@ func acks(all map[string]evidence) (found []events.Event) {
 		}
 	}
 	return found
-}
-
-// harmless reports whether no term may end under the faults of a run, with any of
-// its timings: nobody's hand was in the records, and nothing is promised but that
-// the term goes on.
-func harmless(p plan, bites []bite) bool {
-	if len(bites) < len(p.Faults) {
-		return false // it is void
-	}
-	for i, f := range p.Faults {
-		for _, t := range p.timingsOf() {
-			if made := f.promiseIn(p)(t, t.LeaseDuration); f.hands || bites[i].Elects || made.changes > 0 || made.away > 0 || made.gap > slack {
-				return false
-			}
-		}
-	}
-	return len(p.Faults) == 1 // two that cost requests may end one together
 }

@@ -285,8 +285,8 @@ func TestAGapOfOneTermIsToldFromOneBetweenTwo(t *testing.T) {
 // Two faults are promised no less than each of them alone.
 func TestNoPairIsPromisedLessThanItsFaults(t *testing.T) {
 	for _, timing := range timings {
-		for _, a := range faultsOf(0) {
-			for _, b := range faultsOf(0) {
+		for _, a := range faults() {
+			for _, b := range faults() {
 				if a.name == b.name {
 					continue
 				}

@@ -56,7 +56,7 @@ func (e *engine) following(next int) iter.Seq[plan] {
 	return func(yield func(plan) bool) {
 		for ; last < 0 || next <= last; next++ {
 			p := newPlan(e.seed, next, e.rounds)
-			if !yield(p.with(e.locks)) {
+			if !yield(p) {
 				return
 			}
 		}
@@ -220,9 +220,6 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	again := fmt.Sprintf("--only-run %d --faults %s", r.Run, r.Faults)
 	if e.unguarded {
 		again = "--unguarded"
-	}
-	if e.locks > 0 {
-		again += fmt.Sprintf(" --locks %d", e.locks)
 	}
 	fmt.Printf("      kept in build/chaos/%d-%d; again: cd test && go run ./suites/chaos --seed %[1]d %[3]s\n", r.Seed, r.Run, again)
 	return nil

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path"
 	"strconv"
 	"time"
 
@@ -69,30 +68,16 @@ func (e etcd) soon(ctx context.Context) (revision int64, err error) {
 // history returns all revisions of a ConfigMap from one revision to another,
 // which must not be newer than etcd's.
 func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (history.Register, error) {
-	all, err := e.histories(ctx, key(namespace, name), nil, from, to)
-	return all[name], err
-}
-
-// historiesOf returns the same for all ConfigMaps whose names begin like that, by
-// their names.
-func (e etcd) historiesOf(ctx context.Context, namespace, prefix string, from, to int64) (map[string]history.Register, error) {
-	first := key(namespace, prefix)
-	end := append(first[:len(first)-1:len(first)-1], first[len(first)-1]+1)
-	return e.histories(ctx, first, end, from, to)
-}
-
-// histories returns all revisions of a key, or of all keys from it to an end.
-func (e etcd) histories(ctx context.Context, key, end []byte, from, to int64) (map[string]history.Register, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	all := map[string]history.Register{}
-	err := e.watch(ctx, key, end, from, func(c change) (last bool, err error) {
+	var all history.Register
+	err := e.watch(ctx, key(namespace, name), nil, from, func(c change) (last bool, err error) {
 		one, err := c.revision()
 		if err != nil || one.Version >= uint64(to) {
 			return true, err
 		}
-		if name := path.Base(string(c.KV.Key)); c.Type != "DELETE" {
-			all[name] = append(all[name], one)
+		if c.Type != "DELETE" {
+			all = append(all, one)
 		}
 		return false, nil
 	})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
@@ -96,9 +95,6 @@ type promise struct {
 	// lease means that a lease must run out in it; releases means that none must,
 	// because a leader releases it.
 	lease, releases bool
-	// renamed: the record names another holder. If a heartbeat keeps the lock, that
-	// goes on to renew it until its process detaches the lock.
-	renamed bool
 	// changes is how often the leader may change to another candidate.
 	changes int
 }
@@ -107,7 +103,7 @@ type promise struct {
 func (p promise) limit() time.Duration { return p.gap + p.away }
 
 // families are all faults.
-var families = [][]fault{processFaults, zoneFaults, networkFaults, serverFaults, partFaults, objectFaults, clockFaults, heartbeatFaults}
+var families = [][]fault{processFaults, zoneFaults, networkFaults, serverFaults, partFaults, objectFaults, clockFaults}
 
 func faults() (all []fault) {
 	for _, f := range families {
@@ -116,17 +112,9 @@ func faults() (all []fault) {
 	return all
 }
 
-// faultsOf are the faults that some group suffers from in runs with that many
-// locks in each process.
-func faultsOf(locks int) []fault {
-	has := func(group string) bool { return group == "" || (group == onLocks) == (locks > 0) }
-	return slices.DeleteFunc(faults(), func(f fault) bool { return !has(f.only) })
-}
-
-// possible returns the faults of faultsOf that a network supports, and the names
-// of the others.
-func possible(n testbed.NetworkKind, locks int) (all []fault, skipped []string) {
-	for _, f := range faultsOf(locks) {
+// possible returns the faults that a network supports, and the names of the others.
+func possible(n testbed.NetworkKind) (all []fault, skipped []string) {
+	for _, f := range faults() {
 		if f.namespaces && n != testbed.Namespaces {
 			skipped = append(skipped, f.name)
 			continue

@@ -56,7 +56,7 @@ var objectFaults = []fault{
 // leads until a lease has run out.
 func edited(t election.Timing, lasted time.Duration) promise {
 	p := takeover(t, lasted)
-	p.renamed, p.changes = true, 2
+	p.changes = 2
 	return p
 }
 
@@ -69,9 +69,12 @@ func byLeaseEdit(dice *rand.Rand) pledge {
 	return untouched
 }
 
-func leaseDeleted(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
-	names := s.someOf(dice)
-	return nil, s.each(func(g *group) error { return s.eachLease(ctx, names[g.name], s.deleteLease) })
+func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	return nil, s.each(func(g *group) error {
+		return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+			return c.CoordinationV1().Leases(s.namespace).Delete(ctx, g.name, metav1.DeleteOptions{})
+		})
+	})
 }
 
 const garbage = "{\x00\u202e\"zonelect\":[-1e999,"
@@ -103,8 +106,22 @@ const namesAnother = 3
 
 func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	edit := leaseEdits[dice.IntN(len(leaseEdits))]
-	names := s.someOf(dice)
-	return nil, s.each(func(g *group) error { return s.eachLease(ctx, names[g.name], s.editLease(edit)) })
+	return nil, s.each(func(g *group) error { return s.editLease(ctx, g.name, edit) })
+}
+
+// editLease edits a Lease, as somebody does who does not look whether it has changed.
+func (s *stage) editLease(ctx context.Context, name string, edit func(*coordinationv1.Lease)) error {
+	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		return retry.RetryOnConflict(eagerly, func() error {
+			l, err := c.CoordinationV1().Leases(s.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			edit(l)
+			_, err = c.CoordinationV1().Leases(s.namespace).Update(ctx, l, metav1.UpdateOptions{})
+			return err
+		})
+	})
 }
 
 // eagerly is how conflicts are retried.

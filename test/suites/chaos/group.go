@@ -32,9 +32,6 @@ type group struct {
 	roles []string
 	// args are additional flags of its candidates.
 	args []string
-	// locks is for how many locks each of its candidates campaigns on one
-	// heartbeat; 0 for the one of the group's name.
-	locks int
 
 	stage *stage
 	mu    sync.Mutex
@@ -47,14 +44,10 @@ const (
 	onMixed  = "mixed"     // the same, with a candidate of client-go's among them
 	onShield = "shield"    // zonelect, mode dual, beside a leader-for-life ConfigMap
 	clientGo = "client-go" // its elector, on a Lease of its own
-	onLocks  = "locks"     // zonelect, many locks on one heartbeat, alone
 )
 
 // newGroups are the groups of a run, still without candidates.
 func newGroups(s *stage) []*group {
-	if s.plan.Locks > 0 {
-		return []*group{{stage: s, name: onLocks, kind: trial.Zonelect, roles: []string{"lease", "proof"}, locks: s.plan.Locks, args: lockArgs(s.plan.Locks)}}
-	}
 	first := &group{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "proof"}}
 	if s.plan.Peer != "" {
 		first.name, first.peer = onMixed, s.plan.Peer
@@ -66,8 +59,7 @@ func newGroups(s *stage) []*group {
 	}
 }
 
-// register is the name of the ConfigMap that the group's leader writes. Those of
-// many locks are named like it, with the lock's number.
+// register is the name of the ConfigMap that the group's leader writes.
 func (g *group) register() string { return g.name + "-register" }
 
 // ours reports whether its candidates are zonelect's.
@@ -119,8 +111,6 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 		args = append(args, "--release=false") // it releases leases that others hold by then
 	case s.plan.Unguarded && g.name == onLease && n == 0:
 		args = append(args, unguarded...)
-	case s.plan.Unguarded && g.name == onLocks && n == 0:
-		args = append(args, unguardedLocks...)
 	}
 	process, err := trial.Start(ctx, s.bed, g.kindIn(zone), zone, g.name, identity, append(args, g.args...)...)
 	if err != nil {
@@ -151,46 +141,22 @@ func (g *group) seat(zone string) *seat {
 	return last
 }
 
-// leader is the candidate that began to lead last, at most of the locks if there
-// are several. Its terms may be over, as long as nobody else leads and it lives.
+// leader is the candidate that began to lead last. Its term may be over, as long as nobody else leads
+// and it lives.
 func (g *group) leader() (*seat, error) {
-	printed := map[*seat][]events.Event{}
+	var leader *seat
+	var since time.Time
 	for _, one := range g.all() {
-		printed[one] = one.Events()
+		for _, e := range one.Events() {
+			if e.Event == "leading" && e.Time.After(since) {
+				leader, since = one, e.Time
+			}
+		}
 	}
-	leader := mostLed(printed)
 	if leader == nil || !leader.alive() {
 		return nil, fmt.Errorf("%w: nobody leads among %s", errMissed, g.name)
 	}
 	return leader, nil
-}
-
-// mostLed is whoever began to lead last at most locks, and of several that lead as
-// many whoever began last. It is pure.
-func mostLed[P comparable](printed map[P][]events.Event) (leader P) {
-	type term struct {
-		by    P
-		since time.Time
-	}
-	last := map[string]term{}
-	for one, all := range printed {
-		for _, e := range all {
-			if e.Event == "leading" && e.Time.After(last[e.Lock].since) {
-				last[e.Lock] = term{one, e.Time}
-			}
-		}
-	}
-	led, since := map[P]int{}, map[P]time.Time{}
-	for _, t := range last {
-		led[t.by]++
-		since[t.by] = later(since[t.by], t.since)
-	}
-	for one, n := range led {
-		if n > led[leader] || n == led[leader] && since[one].After(since[leader]) {
-			leader = one
-		}
-	}
-	return leader
 }
 
 // awaitLeader waits until another candidate leads, if the leader is dead.

@@ -45,15 +45,6 @@ type evidence struct {
 	Hands bool            `json:",omitempty"`
 	// Bites are when each fault bit, in that order.
 	Bites []bite
-	// Lock is the one of many locks that this is about; empty for a group with one.
-	Lock string `json:",omitempty"`
-	// Well is when, after the faults, each of many locks had a leader again. Harmless
-	// means that the faults are none that may end a term.
-	Well     time.Time `json:",omitzero"`
-	Harmless bool      `json:",omitempty"`
-	// Acked are the writes of each candidate that were acknowledged, at all of its
-	// locks.
-	Acked map[string][]sent `json:"-"`
 }
 
 // findings are what a judge found.
@@ -88,12 +79,6 @@ type findings struct {
 	// Left is the largest number of goroutines that a candidate left when it
 	// ended.
 	Left int `json:"left,omitempty"`
-	// Losses are the terms at many locks that ended because they were lost, and
-	// FalseLosses those of them that ended though nothing was wrong.
-	Losses      int `json:"losses,omitempty"`
-	FalseLosses int `json:"falseLosses,omitempty"`
-	// Batch is how long the first candidate took to take all of many locks.
-	Batch metav1.Duration `json:"batch,omitzero"`
 	// Notes describe each overlap, each lost write and each such end.
 	Notes []string `json:"notes,omitempty"`
 
@@ -108,11 +93,7 @@ func judge(e evidence) (f findings) {
 		f.lost(e)
 	}
 	f.works(e)
-	if e.Lock == "" {
-		f.lull(e)
-	} else {
-		f.tenures(e)
-	}
+	f.lull(e)
 	f.exits(e)
 	for _, printed := range e.Printed {
 		for _, event := range printed {
@@ -280,9 +261,6 @@ func (f *findings) overlap(e evidence, before, next, format string, args ...any)
 		f.Theirs++
 	} else {
 		f.Overlaps++
-	}
-	if e.Lock != "" {
-		format += " of " + e.Lock
 	}
 	f.note(format, args...)
 }

@@ -12,7 +12,6 @@
 //	go run ./suites/chaos --ledger build/chaos.jsonl       # append to a ledger, and go on where it ended
 //	go run ./suites/chaos --ledger build/chaos.jsonl --rerun   # what failed in it, again
 //	go run ./suites/chaos --unguarded                      # the judge sees a zonelect without its guard
-//	go run ./suites/chaos --locks 100                      # processes that keep 100 locks by one heartbeat
 //	go run ./suites/chaos --summary build/chaos.jsonl      # the table of a ledger
 //
 // See README.md beside it.
@@ -40,7 +39,7 @@ import (
 type options struct {
 	minutes       float64
 	runs, onlyRun int
-	beds, locks   int
+	beds          int
 	seed          uint64
 	faults        []string
 	html          string
@@ -56,7 +55,6 @@ func parse(args []string) (o options, err error) {
 	f.Float64Var(&o.minutes, "minutes", 10, "how long to go on; 0 is for ever")
 	f.IntVar(&o.runs, "runs", 0, "how many runs to do; 0 is as many as there is time for")
 	f.IntVar(&o.beds, "beds", 1, "how many control planes to do runs on at a time: one takes half a core or so")
-	f.IntVar(&o.locks, "locks", 0, "have each process campaign for so many locks on one heartbeat, and nobody for others")
 	f.IntVar(&o.onlyRun, "only-run", -1, "do this run alone")
 	f.Uint64Var(&o.seed, "seed", 0, "where chance begins; 0 is that of the ledger, or one of the clock's")
 	f.StringSliceVar(&o.faults, "faults", nil, "faults to choose from, or pairs as a+b; all by default")
@@ -118,9 +116,6 @@ func run(ctx context.Context, o options) error {
 	if o.summary {
 		return conclude(o, before)
 	}
-	if i := slices.IndexFunc(before, func(r result) bool { return r.Locks != o.locks }); i >= 0 {
-		return fmt.Errorf("the ledger %s has runs with --locks %d: use another file, or the same number of locks", o.ledger.path, before[i].Locks)
-	}
 	if o.network == testbed.Auto && testbed.NamespacesPossible() == nil {
 		o.network = testbed.Namespaces
 	} else if o.network == testbed.Auto {
@@ -134,7 +129,7 @@ func run(ctx context.Context, o options) error {
 		return e.rerunFailures(ctx, before)
 	}
 	var skipped []string
-	if e.rounds, skipped, err = choose(o.faults, o.network, o.locks); err != nil {
+	if e.rounds, skipped, err = choose(o.faults, o.network); err != nil {
 		return err
 	}
 	if len(skipped) > 0 {

@@ -65,9 +65,6 @@ type plan struct {
 	Calm, Apart, Lasts time.Duration
 	// Again: the run is a repetition of one that failed.
 	Again bool
-	// Locks is for how many locks each process campaigns on one heartbeat; 0 is
-	// the groups that have one lock each.
-	Locks int
 	// Unguarded: the first leader on a Lease is a zonelect without its guard.
 	Unguarded bool
 }
@@ -88,24 +85,6 @@ func newPlan(seed uint64, index int, rounds [][]fault) plan {
 		}
 	}
 	p.Mix, p.Peer = p.mix(), p.peer()
-	return p.timed()
-}
-
-// with is the plan for a run with that many locks in each process. No candidate of
-// client-go's can share these. All of them have a timing that survives a lost request:
-// with any other, whatever delays one heartbeat on a busy machine ends every term.
-func (p plan) with(locks int) plan {
-	if p.Locks = locks; locks == 0 {
-		return p
-	}
-	p.Peer = ""
-	if p.survivesALostRequest() {
-		return p
-	}
-	p.Timing = timings[0]
-	if len(p.Mix) > 0 {
-		p.Mix = []election.Timing{timings[0], twice}
-	}
 	return p.timed()
 }
 
@@ -206,20 +185,14 @@ func (p plan) timing() string {
 	return timingName(p.Mix[0]) + "+" + timingName(p.Mix[1])
 }
 
-// survivesALostRequest reports whether a term survives one lost request with any of
-// the timings.
-func (p plan) survivesALostRequest() bool {
-	return !slices.ContainsFunc(p.timingsOf(), func(t election.Timing) bool { return survived(t) < 0 })
-}
-
 // again is the plan for repeating a run, whatever later plans draw for it: with
 // the timings and the candidates that its line names.
 func again(r result) (plan, error) {
-	all, _, err := choose([]string{r.Faults}, testbed.Namespaces, r.Locks)
+	all, _, err := choose([]string{r.Faults}, testbed.Namespaces)
 	if err != nil {
 		return plan{}, err
 	}
-	p := newPlan(r.Seed, r.Run, all).with(r.Locks)
+	p := newPlan(r.Seed, r.Run, all)
 	known := slices.Concat(timings, rollouts, []election.Timing{twice})
 	var mix []election.Timing
 	for name := range strings.SplitSeq(r.Timing, "+") {
@@ -289,10 +262,9 @@ func round(all []fault) (rounds [][]fault) {
 }
 
 // choose returns the round for a flag: names of faults, or of pairs as a+b.
-// Empty means everything that the network supports, for that many locks in each
-// process.
-func choose(names []string, n testbed.NetworkKind, locks int) (rounds [][]fault, skipped []string, err error) {
-	all, skipped := possible(n, locks)
+// Empty means everything that the network supports.
+func choose(names []string, n testbed.NetworkKind) (rounds [][]fault, skipped []string, err error) {
+	all, skipped := possible(n)
 	if len(names) == 0 {
 		return round(all), skipped, nil
 	}

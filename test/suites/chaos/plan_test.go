@@ -13,7 +13,7 @@ import (
 
 func rounds(t *testing.T, names ...string) [][]fault {
 	t.Helper()
-	all, _, err := choose(names, testbed.Namespaces, 0)
+	all, _, err := choose(names, testbed.Namespaces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestAPlanFollowsFromItsSeedAndIndexAlone(t *testing.T) {
 
 func TestEachRoundHasEachFaultAndThenEachPairOnce(t *testing.T) {
 	all := rounds(t)
-	n := len(faultsOf(0))
+	n := len(faults())
 	for r := range 2 {
 		seen := map[string]int{}
 		for i := range all {
@@ -102,12 +102,12 @@ func TestFaultsCanBeChosen(t *testing.T) {
 		t.Errorf("chosen were %v", got)
 	}
 	for _, wrong := range []string{"nonsense", "leader-killed+nonsense", "leader-killed+etcd-frozen+lease-deleted", "a+"} {
-		if _, _, err := choose([]string{wrong}, testbed.Namespaces, 0); err == nil {
+		if _, _, err := choose([]string{wrong}, testbed.Namespaces); err == nil {
 			t.Errorf("%q was taken for a fault", wrong)
 		}
 	}
-	all, _ := possible(testbed.Namespaces, 0)
-	fewer, skipped := possible(testbed.Links, 0)
+	all, _ := possible(testbed.Namespaces)
+	fewer, skipped := possible(testbed.Links)
 	if len(fewer)+len(skipped) != len(all) {
 		t.Errorf("of %d faults links do %d and skip %v", len(all), len(fewer), skipped)
 	}

@@ -36,7 +36,6 @@ type page struct {
 	Networks []string
 	Timings  []string
 	Took     time.Duration
-	Locks    int // of each process, on one heartbeat
 	// Done and Possible count pairs of faults.
 	Done, Possible int
 	// Grid has a line for each fault, and in it a cell for each fault up to
@@ -60,7 +59,7 @@ type cell struct {
 
 // newPage is a pure function.
 func newPage(all []result) page {
-	p := page{summary: summarize(all), Locks: locksOf(all)}
+	p := page{summary: summarize(all)}
 	cells := map[string]*cell{}
 	for _, r := range all {
 		if p.From.IsZero() || r.Time.Before(p.From) {
@@ -82,7 +81,7 @@ func newPage(all []result) page {
 		}
 		cells[r.Faults].add(r)
 	}
-	rows := faultsOf(locksOf(all))
+	rows := faults()
 	for i, f := range rows {
 		l := line{Number: i + 1, Fault: f.about}
 		for _, g := range rows[:i+1] {
@@ -103,14 +102,6 @@ func newPage(all []result) page {
 		p.Grid = append(p.Grid, l)
 	}
 	return p
-}
-
-// locksOf is how many locks each process had in a ledger's runs.
-func locksOf(all []result) int {
-	if len(all) == 0 {
-		return 0
-	}
-	return all[0].Locks
 }
 
 // note adds a value unless it is there.
@@ -150,9 +141,6 @@ func conclude(o options, all []result) error {
 	}
 	if err := lastOf(all).print(os.Stdout); err != nil {
 		return fmt.Errorf("print what the last commit comes to: %w", err)
-	}
-	if err := tellLosses(os.Stdout, all); err != nil {
-		return fmt.Errorf("print how many terms were lost: %w", err)
 	}
 	var text bytes.Buffer
 	if err := reportPage.Execute(&text, newPage(all)); err != nil {

@@ -108,7 +108,7 @@ func TestASummaryCountsEachRunUnderItsFaults(t *testing.T) {
 
 func TestThePageShowsEachPairAndWhatFailed(t *testing.T) {
 	p := newPage(sample)
-	n := len(faultsOf(0))
+	n := len(faults())
 	if len(p.Grid) != n || p.Possible != n*(n-1)/2 || p.Done != 1 || len(p.Told) != 3 {
 		t.Errorf("the page has %d lines, %d pairs of %d, and %d runs to tell of", len(p.Grid), p.Done, p.Possible, len(p.Told))
 	}

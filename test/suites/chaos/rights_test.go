@@ -18,25 +18,23 @@ func TestEachGroupHasTheRightsOfItsOwnLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []plan{{}, {Locks: 5}} {
-		for _, g := range newGroups(&stage{plan: p}) {
-			reads := false
-			for _, name := range g.roles {
-				rules, err := rulesOf(filepath.Join(root, "config", "operator", name, "role.yaml"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, r := range g.renamed(rules) {
-					if slices.ContainsFunc(r.ResourceNames, func(name string) bool { return strings.HasPrefix(name, sampleLock) }) {
-						t.Errorf("group %s may %v %v of %v", g.name, r.Verbs, r.Resources, r.ResourceNames)
-					}
-					own := slices.Contains(r.ResourceNames, g.name) || g.locks > 0 && len(r.ResourceNames) == 0
-					reads = reads || slices.Contains(r.Resources, "configmaps") && slices.Contains(r.Verbs, "get") && own
-				}
+	for _, g := range newGroups(&stage{}) {
+		reads := false
+		for _, name := range g.roles {
+			rules, err := rulesOf(filepath.Join(root, "config", "operator", name, "role.yaml"))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if !reads {
-				t.Errorf("group %s may not read its legacy lock", g.name)
+			for _, r := range g.renamed(rules) {
+				if slices.ContainsFunc(r.ResourceNames, func(name string) bool { return strings.HasPrefix(name, sampleLock) }) {
+					t.Errorf("group %s may %v %v of %v", g.name, r.Verbs, r.Resources, r.ResourceNames)
+				}
+				own := slices.Contains(r.ResourceNames, g.name)
+				reads = reads || slices.Contains(r.Resources, "configmaps") && slices.Contains(r.Verbs, "get") && own
 			}
+		}
+		if !reads {
+			t.Errorf("group %s may not read its legacy lock", g.name)
 		}
 	}
 }

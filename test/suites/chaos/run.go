@@ -7,12 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -32,7 +30,6 @@ type result struct {
 	Run     int               `json:"run"`
 	Faults  string            `json:"faults"`
 	Timing  string            `json:"timing"`
-	Locks   int               `json:"locks,omitempty"` // of each process, on one heartbeat
 	Again   bool              `json:"again,omitempty"` // it is a repetition of a run that failed
 	Network string            `json:"network"`
 	Lasted  metav1.Duration   `json:"lasted"`
@@ -86,7 +83,7 @@ const (
 
 // perform does one run. An error means that the testbed cannot be used again.
 func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
-	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Locks: p.Locks, Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
+	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
 	s := newStage(bed, p)
 	all, err := s.play(ctx, &r)
@@ -150,11 +147,6 @@ func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 	e.Healed = since(e.Fault, &r.Spent.Faults)
 	defer func() { since(e.Healed, &r.Spent.Recover) }()
 	s.recover(ctx, e.Healed)
-	if s.plan.Locks > 0 {
-		e.Well = time.Now()
-		t := s.plan.longest()
-		return sleep.For(ctx, t.RenewDeadline+t.RenewInterval) // no term may end now
-	}
 	return sleep.For(ctx, time.Until(e.Healed.Add(tail)))
 }
 
@@ -240,7 +232,7 @@ func (s *stage) ledSince(begin time.Time) bool {
 		for _, one := range g.all() {
 			seats = append(seats, one.Seat)
 		}
-		if led := trial.First(seats, begin, "leading"); g.ours() && len(led) < max(1, g.locks) {
+		if led := trial.First(seats, begin, "leading"); g.ours() && len(led) == 0 {
 			return false
 		}
 	}
@@ -295,7 +287,6 @@ func (s *stage) recover(ctx context.Context, since time.Time) {
 			return nil // it may take minutes, and runs of one fault show it well enough
 		}
 		_ = g.wrote(ctx, since)
-		_ = g.ledEverywhere(ctx)
 		return nil
 	})
 }
@@ -312,66 +303,40 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 	all := map[string]evidence{}
 	var errs []error
 	for _, g := range s.groups {
-		registers, err := s.readRegisters(ctx, store, g, from)
+		register, err := s.readRegister(ctx, store, g, from)
 		errs = append(errs, err)
-		parts := s.parts(g, e)
-		for name, one := range parts {
-			one.Register, one.Unread = registers[name], err != nil
-			parts[name] = one
-		}
-		maps.Copy(all, parts)
+		one := s.printed(g, e)
+		one.Register, one.Unread = register, err != nil
+		all[g.name] = one
 	}
 	return all, errors.Join(errs...)
 }
 
-// parts is what the candidates of a group printed and how they ended, for each of
-// its locks.
-func (s *stage) parts(g *group, e evidence) map[string]evidence {
-	parts := map[string]evidence{}
-	for _, lock := range g.parts() {
-		one := e
-		one.Printed, one.Terms, one.Exits = history.Printed{}, history.History{}, map[string]exit{}
-		one.Peers, one.Timings = map[string]bool{}, map[string]election.Timing{}
-		one.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
-		if g.locks > 0 {
-			one.Lock, one.Harmless, one.Acked = lock, harmless(s.plan, e.Bites), map[string][]sent{}
-		}
-		parts[lock] = one
-	}
+// printed is what the candidates of a group printed and how they ended.
+func (s *stage) printed(g *group, e evidence) evidence {
+	e.Printed, e.Terms, e.Exits = history.Printed{}, history.History{}, map[string]exit{}
+	e.Peers, e.Timings = map[string]bool{}, map[string]election.Timing{}
+	e.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
 	for _, seat := range g.all() {
-		now, exit := time.Now(), seat.exit()
-		all := seat.Events()
-		printed, acked := g.byPart(all), ackedBy(all)
-		for lock, one := range parts {
-			if one.Lock != "" {
-				one.Acked[seat.Identity] = acked
-			}
-			one.Printed[seat.Identity] = printed[lock]
-			one.Terms = append(one.Terms, seat.terms(now, printed[lock])...)
-			one.Exits[seat.Identity], one.Timings[seat.Identity] = exit, seat.timing
-			if g.ours() && seat.Kind == trial.ClientGo {
-				one.Peers[seat.Identity] = true
-			}
-			parts[lock] = one
+		now, printed := time.Now(), seat.Events()
+		e.Printed[seat.Identity] = printed
+		e.Terms = append(e.Terms, seat.terms(now, printed)...)
+		e.Exits[seat.Identity], e.Timings[seat.Identity] = seat.exit(), seat.timing
+		if g.ours() && seat.Kind == trial.ClientGo {
+			e.Peers[seat.Identity] = true
 		}
 	}
-	return parts
+	return e
 }
 
-// readRegisters reads everything that a group's leaders have written, by lock. The
-// deletion of the register marks the end, and for many of them a ConfigMap that is
-// named like them.
-func (s *stage) readRegisters(ctx context.Context, store etcd, g *group, from int64) (map[string]history.Register, error) {
+// readRegister reads everything that a group's leaders have written. The deletion of the register marks
+// the end.
+func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int64) (history.Register, error) {
 	end, err := store.soon(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		if g.locks > 0 {
-			last := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: g.register() + "-end"}}
-			_, err := c.CoreV1().ConfigMaps(s.namespace).Create(ctx, last, metav1.CreateOptions{})
-			return err
-		}
 		err := c.CoreV1().ConfigMaps(s.namespace).Delete(ctx, g.register(), metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil // the answer of the last attempt was lost, or nobody ever wrote
@@ -381,25 +346,12 @@ func (s *stage) readRegisters(ctx context.Context, store etcd, g *group, from in
 	if err != nil {
 		return nil, fmt.Errorf("mark the end of %s: %w", g.register(), err)
 	}
-	if g.locks == 0 {
-		all, err := store.history(ctx, s.namespace, g.register(), from, end+1)
-		return map[string]history.Register{g.name: all}, err
-	}
-	written, err := store.historiesOf(ctx, s.namespace, g.register()+"-", from, end+1)
-	all := map[string]history.Register{}
-	for i, lock := range g.parts() {
-		all[lock] = written[g.registers()[i]]
-	}
-	return all, err
+	return store.history(ctx, s.namespace, g.register(), from, end+1)
 }
 
 // mostLeft is how many goroutines may be left when a candidate ends: those of
 // the runtime, of signals, and of connections that others keep.
 const mostLeft = 8
-
-// mostLeftBy is the same for a group. The register of each of many locks keeps a
-// connection of its own, which has two.
-func mostLeftBy(g *group) int { return mostLeft + 2*g.locks }
 
 // judge fills in the result. A void run proves no gap. If its testbed broke, it
 // also proves neither how often leaders changed nor how the candidates ended
@@ -409,19 +361,18 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 	bedBroken := voided != nil && !errors.Is(voided, errMissed)
 	var wrong []string
 	for _, g := range s.groups {
-		e := all[g.parts()[0]]
-		one := record{findings: g.judge(all)}
+		e := all[g.name]
+		one := record{findings: judge(e)}
 		if e.Healed.IsZero() { // the run is void: its faults count until its end
 			e.Healed = e.Over
 		}
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
-			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed, acks(all), one.Batch.Duration}
-			found := one.unsafe(mostLeftBy(g))
+			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed, acks(all)}
+			found := one.unsafe()
 			if voided == nil && one.Silent {
 				found = append(found, "nobody led when all was well again")
 			}
-			found = append(found, one.falselyLost()...)
 			if voided == nil && g.peer == "" { // nothing is promised for client-go's
 				found = append(found, one.late(c.limit)...)
 			}
@@ -454,7 +405,7 @@ func (r *result) excuse(voided error) {
 }
 
 // unsafe says what must not happen in any run.
-func (g record) unsafe(mostLeft int) (wrong []string) {
+func (g record) unsafe() (wrong []string) {
 	if g.Overlaps > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d overlaps", g.Overlaps))
 	}
@@ -466,14 +417,6 @@ func (g record) unsafe(mostLeft int) (wrong []string) {
 	}
 	if g.Left > mostLeft {
 		wrong = append(wrong, fmt.Sprintf("%d goroutines were left", g.Left))
-	}
-	return wrong
-}
-
-// falselyLost says which terms ended though they should not have.
-func (g record) falselyLost() (wrong []string) {
-	if g.FalseLosses > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d terms ended though nothing was wrong", g.FalseLosses))
 	}
 	return wrong
 }

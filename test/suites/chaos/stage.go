@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -99,7 +98,7 @@ func (s *stage) seat(ctx context.Context, zone, event string) error {
 		if err != nil {
 			return err
 		}
-		_, err = trial.AwaitLocks(ctx, []*trial.Seat{one.Seat}, max(1, g.locks), time.Time{}, event)
+		_, err = trial.AwaitLocks(ctx, []*trial.Seat{one.Seat}, 1, time.Time{}, event)
 		return err
 	})
 	if err != nil {
@@ -241,20 +240,16 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 	}
 	return s.bind(ctx, g, g.register(), []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: g.registers()},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: []string{g.register()}},
 	})
 }
 
 // sampleLock is the lock that config/operator grants.
 const sampleLock = "my-operator"
 
-// renamed are rules of config/operator for a group's own lock. Those for many locks are limited to no
-// names.
+// renamed are rules of config/operator for a group's own lock.
 func (g *group) renamed(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for i := range rules {
-		if g.locks > 0 && slices.Contains(rules[i].ResourceNames, sampleLock) {
-			rules[i].ResourceNames = nil
-		}
 		for j, name := range rules[i].ResourceNames {
 			if name == sampleLock {
 				rules[i].ResourceNames[j] = g.name

@@ -20,38 +20,26 @@ import (
 // writes at a time.
 var unguarded = []string{"--guard=false", "--register-deaf", "30"}
 
-// unguardedLocks is the same for many locks, each of which is written less often:
-// one more write, after the lease.
-var unguardedLocks = []string{"--guard=false", "--register-deaf", "2"}
-
-// spoiled is the group that has that candidate.
-func spoiled(locks int) string {
-	if locks > 0 {
-		return onLocks
-	}
-	return onLease
-}
-
 // errUnseen says that the judge missed an overlap that was there.
 var errUnseen = errors.New("the judge did not see a zonelect without its guard")
 
 // planUnguarded is the run that shows it: a leader is stopped past the end of
 // its lease, and goes on.
-func planUnguarded(seed uint64, locks int) (plan, error) {
-	all, _, err := choose([]string{"leader-stopped"}, testbed.Links, locks)
+func planUnguarded(seed uint64) (plan, error) {
+	all, _, err := choose([]string{"leader-stopped"}, testbed.Links)
 	if err != nil {
 		return plan{}, err
 	}
 	p := newPlan(seed, 0, all)
 	p.Mix, p.Peer, p.Unguarded = nil, "", true
-	return p.with(locks).timed(), nil
+	return p.timed(), nil
 }
 
 // showUnguarded does that run. It is not a line of the ledger, because it is meant
 // to fail.
 func (e *engine) showUnguarded(ctx context.Context) error {
 	e.ledger = ledger{}
-	p, err := planUnguarded(cmp.Or(e.seed, uint64(time.Now().Unix())), e.locks)
+	p, err := planUnguarded(cmp.Or(e.seed, uint64(time.Now().Unix())))
 	if err != nil {
 		return err
 	}
@@ -62,7 +50,7 @@ func (e *engine) showUnguarded(ctx context.Context) error {
 	if problem := seesUnguarded(done[0]); problem != nil {
 		return errors.Join(problem, err)
 	}
-	seen := done[0].Groups[spoiled(e.locks)]
+	seen := done[0].Groups[onLease]
 	fmt.Printf("The judge saw it, and nothing else: %d overlaps: %s\n", seen.Overlaps, strings.Join(seen.Notes[:min(3, len(seen.Notes))], "; "))
 	return nil // the run is meant to fail
 }
@@ -70,7 +58,7 @@ func (e *engine) showUnguarded(ctx context.Context) error {
 // seesUnguarded returns an error unless the register shows the overlap of the
 // group whose candidate has no guard, and the other group has none.
 func seesUnguarded(r result) error {
-	seen, other := r.Groups[spoiled(r.Locks)], r.Groups[onShield]
+	seen, other := r.Groups[onLease], r.Groups[onShield]
 	written := slices.ContainsFunc(seen.Notes, func(note string) bool { return strings.HasPrefix(note, "revision ") })
 	switch {
 	case r.Verdict != failed || seen.Overlaps == 0 || !written:

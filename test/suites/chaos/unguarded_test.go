@@ -19,11 +19,9 @@ func TestTheJudgeSeesAZonelectWithoutItsGuard(t *testing.T) {
 	if testbed.NamespacesPossible() == nil {
 		network = testbed.Namespaces
 	}
-	for _, locks := range []int{0, 20} {
-		e := &engine{options: options{network: network, seed: 7, locks: locks}}
-		if err := e.showUnguarded(t.Context()); err != nil {
-			t.Errorf("with --locks %d: %v", locks, err)
-		}
+	e := &engine{options: options{network: network, seed: 7}}
+	if err := e.showUnguarded(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -34,13 +32,11 @@ func TestWhatTheJudgeMustSeeIsInTheRegister(t *testing.T) {
 		r    result
 		sees bool
 	}{
-		"the register shows it":   {result{Verdict: failed, Groups: map[string]record{onLease: written}}, true},
-		"only works ran on":       {result{Verdict: failed, Groups: map[string]record{onLease: printed}}, false},
-		"nothing is seen":         {result{Verdict: passed, Groups: map[string]record{onLease: {}}}, false},
-		"it is seen, and passes":  {result{Verdict: passed, Groups: map[string]record{onLease: written}}, false},
-		"one of many locks":       {result{Verdict: failed, Locks: 9, Groups: map[string]record{onLocks: written}}, true},
-		"only their works ran on": {result{Verdict: failed, Locks: 9, Groups: map[string]record{onLocks: printed}}, false},
-		"another is seen, too":    {result{Verdict: failed, Groups: map[string]record{onLease: written, onShield: written}}, false},
+		"the register shows it":  {result{Verdict: failed, Groups: map[string]record{onLease: written}}, true},
+		"only works ran on":      {result{Verdict: failed, Groups: map[string]record{onLease: printed}}, false},
+		"nothing is seen":        {result{Verdict: passed, Groups: map[string]record{onLease: {}}}, false},
+		"it is seen, and passes": {result{Verdict: passed, Groups: map[string]record{onLease: written}}, false},
+		"another is seen, too":   {result{Verdict: failed, Groups: map[string]record{onLease: written, onShield: written}}, false},
 	} {
 		if err := seesUnguarded(c.r); (err == nil) != c.sees || err != nil && !errors.Is(err, errUnseen) {
 			t.Errorf("%s: got %v", name, err)
@@ -50,15 +46,12 @@ func TestWhatTheJudgeMustSeeIsInTheRegister(t *testing.T) {
 
 func TestTheUnguardedSeatIsTheFirstLeadersAlone(t *testing.T) {
 	for seed := range uint64(20) {
-		p, err := planUnguarded(seed, 0)
+		p, err := planUnguarded(seed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !p.Unguarded || p.Peer != "" || len(p.Mix) > 0 || p.name() != "leader-stopped" {
 			t.Errorf("seed %d plans %+v", seed, p)
-		}
-		if many, err := planUnguarded(seed, 9); err != nil || many.Locks != 9 || !many.Unguarded {
-			t.Errorf("seed %d plans %+v for many locks, with %v", seed, many, err)
 		}
 		if newPlan(seed, 0, rounds(t)).Unguarded {
 			t.Errorf("a run of seed %d has a zonelect without its guard", seed)

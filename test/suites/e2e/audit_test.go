@@ -62,7 +62,6 @@ var writers = []writer{
 	{lock: "zonelect-30", start: seat(trial.Zonelect), flags: timed("30s", "20s", "5s")},
 	{lock: "zonelect-handover", start: seat(trial.Zonelect), then: stopLeader},
 	{lock: "zonelect-killed", start: seat(trial.Zonelect), then: killLeader},
-	{lock: "heartbeat", start: seat(trial.Zonelect, "--heartbeat", "--locks", "2")},
 	{lock: "record-configmap", start: seat(trial.Legacy, "--kind", "configmap")},
 	{lock: "record-endpoints", start: seat(trial.Legacy, "--kind", "endpoints")},
 	{lock: "record-both", start: seat(trial.Legacy, "--kind", "multilock-configmap")},

@@ -146,11 +146,11 @@ func (r *recorder) write(t *testing.T, all []writer) {
 	}
 }
 
-// belongs returns whether a Lease is of an elector: its lock, its locks, its heartbeat or an announcement.
+// belongs returns whether a Lease is of an elector: its lock, its locks or an announcement.
 func (r *recorder) belongs(w writer) func(*coordinationv1.Lease) bool {
 	locks := regexp.MustCompile("^" + regexp.QuoteMeta(w.lock) + "(-[0-9])?$")
 	return func(l *coordinationv1.Lease) bool {
-		return locks.MatchString(l.Name) || l.Labels["zonelect.dev/lock"] == w.lock || w.lock == "heartbeat" && l.Labels["zonelect.dev/role"] != ""
+		return locks.MatchString(l.Name) || l.Labels["zonelect.dev/lock"] == w.lock
 	}
 }
 

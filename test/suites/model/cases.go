@@ -11,7 +11,7 @@ import (
 // What a search may find.
 const (
 	nothing = "nothing"
-	overlap = "overlap"  // two lead at once: a candidate and a legacy program, or two processes
+	overlap = "overlap"  // two lead at once: a candidate and a legacy program
 	lasting = "lasting"  // the same, though the candidate has seen all there is to see
 	deadEnd = "dead end" // faults are over, nobody leads, and nothing can change
 	circle  = "circle"   // faults are over, and nobody ever leads permanently
@@ -29,7 +29,6 @@ type suite struct {
 
 var suites = []suite{
 	{"shield", worlds, limits, variants},
-	{"heartbeat", heartbeatWorlds, heartbeatLimits, heartbeatVariants},
 }
 
 // A world is a population and the faults that it meets: macros of its model.

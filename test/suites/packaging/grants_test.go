@@ -22,7 +22,7 @@ import (
 // the documentation of the packages that use them.
 func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 	for _, row := range []struct{ dirs, configs []string }{
-		{[]string{"locks/lease", "locks/multilock", "internal/phase", "heartbeat"}, []string{"lease", "heartbeat"}},
+		{[]string{"locks/lease", "locks/multilock", "internal/phase"}, []string{"lease"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
 		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
 		{[]string{"internal/proof"}, []string{"proof"}},
@@ -74,9 +74,6 @@ func documentedIn(t *testing.T, dir string) []manifests.Right {
 // kustomized builds a kustomization for operators.
 func kustomized(t *testing.T, name string) manifests.Objects {
 	t.Helper()
-	if name == "heartbeat" {
-		return manifests.Kustomize(t, "../../../heartbeat/config")
-	}
 	return manifests.Kustomize(t, "../../../config/operator/"+name)
 }
 

@@ -174,11 +174,8 @@ func (a *api) phase(to string) func(apitest.Object) {
 // reset breaks all watches.
 func (a *api) reset() {
 	for _, p := range a.world.current() {
-		switch w := p.link.(type) {
-		case *wire:
+		if w, is := p.link.(*wire); is {
 			w.reset()
-		case *ways:
-			w.rest.reset()
 		}
 	}
 }
@@ -226,16 +223,13 @@ func (a *api) endless() {
 	if a.world.over {
 		return
 	}
-	const year = 365 * 24 * 3600 // of a lock that a heartbeat keeps
 	var all []string
 	a.server.Mu.Lock()
 	for path, o := range a.server.Objects {
 		spec, _ := o["spec"].(apitest.Object)
 		holder, _ := spec["holderIdentity"].(string)
 		lasts, _ := spec["leaseDurationSeconds"].(float64)
-		a, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-		kept, _ := a[record.AnnotationHeartbeat].(string)
-		if holder != "" && (lasts == 0 || lasts == year && (kept == "" || kept == spoiled)) {
+		if holder != "" && lasts == 0 {
 			all = append(all, path)
 		}
 	}

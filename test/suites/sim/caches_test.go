@@ -28,7 +28,7 @@ type fronts struct {
 
 func newFronts(w *world, store *apitest.Server) *fronts {
 	dice := rand.New(rand.NewPCG(w.seed, 4))
-	f := &fronts{few: 20 * w.locks}
+	f := &fronts{few: 20}
 	for range mostFronts {
 		front := store.NewFront()
 		front.Waits = dice.IntN(2) == 0

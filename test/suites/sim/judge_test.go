@@ -19,7 +19,6 @@ import (
 // It reports breaches of zonelect's rules, and counts what other programs did.
 type judge struct {
 	mu     sync.Mutex
-	name   string // of the lock, if there is more than one
 	start  time.Time
 	faults []string // broken rules
 	log    func(format string, args ...any)
@@ -30,8 +29,6 @@ type judge struct {
 	clean  bool              // the phase is clean: the Lease alone counts
 	made   func(by *process) // called when a record is created
 	gone   time.Time         // when it was deleted last
-
-	lingered time.Time // when work ended that had not stopped when it was asked to
 
 	tampered time.Time // the last manual change, see tamper
 	victim   *process  // the holder of the lock then
@@ -97,7 +94,7 @@ func (j *judge) inPhase(phase string, step int) {
 
 // unlawful notes a broken rule. The caller holds mu.
 func (j *judge) unlawful(format string, args ...any) {
-	text := fmt.Sprintf("%.3fs: ", time.Since(j.start).Seconds()) + j.name + fmt.Sprintf(format, args...)
+	text := fmt.Sprintf("%.3fs: ", time.Since(j.start).Seconds()) + fmt.Sprintf(format, args...)
 	j.faults = append(j.faults, text)
 	j.log("UNLAWFUL %s", text)
 }

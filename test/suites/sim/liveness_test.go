@@ -4,7 +4,6 @@
 package sim_test
 
 import (
-	"slices"
 	"time"
 )
 
@@ -27,7 +26,8 @@ func (m mix) takeover() time.Duration { return m.interval() + m.attempt() + taki
 // deletion that not all have seen it may take a lease to know that nobody else
 // leads. A candidate that gave up because it was unhealthy stays back for as
 // long.
-func (w *world) bound(j *judge) time.Duration {
+func (w *world) bound() time.Duration {
+	j := w.judge
 	lease := w.mix.lease()
 	bound := 2*lease + settling + w.population.margin
 	j.mu.Lock()
@@ -46,9 +46,8 @@ func (w *world) bound(j *judge) time.Duration {
 // too.
 func (w *world) live() {
 	mended := time.Now()
-	w.await(func(j *judge) time.Time { return mended.Add(w.bound(j)) }, func(j *judge, until time.Time) {
-		j.dead("nobody leads %v after all was mended", until.Sub(mended))
-	})
+	bound := w.bound()
+	w.await(mended.Add(bound), "nobody leads %v after all was mended", bound)
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
@@ -56,7 +55,7 @@ func (w *world) live() {
 	w.leave(w.those(func(p *process) bool { return !p.ours }))
 	w.succeed("others' programs")
 	if leader := w.judge.leads(); leader != nil {
-		w.leave([]*process{leader.host})
+		w.leave([]*process{leader})
 		w.succeed("the last leader")
 	}
 }
@@ -97,39 +96,21 @@ func (w *world) leave(all []*process) {
 // released, or be deleted: that takes a lease. So does a release that candidates cannot
 // trust.
 func (w *world) succeed(whom string) {
-	if len(w.current()) == 0 || len(w.verdict()) > 0 {
+	if len(w.current()) == 0 || len(w.judge.verdict()) > 0 {
 		return
 	}
-	free := map[*judge]time.Time{}
-	for _, j := range w.judges {
-		free[j] = j.free()
+	bound := w.mix.takeover()
+	if w.population.coarse || w.judge.unbelieved() {
+		bound += w.mix.lease()
 	}
-	w.await(func(j *judge) time.Time {
-		bound := w.mix.takeover()
-		if w.population.coarse || j.unbelieved() {
-			bound += w.mix.lease()
-		}
-		return free[j].Add(bound)
-	}, func(j *judge, until time.Time) {
-		j.dead("no candidate leads %v after the lock was free, when %s had gone", until.Sub(free[j]), whom)
-	})
+	w.await(w.judge.free().Add(bound), "no candidate leads %v after the lock was free, when %s had gone", bound, whom)
 }
 
-// await waits until each lock has a leader at some time, and calls late for those that have
-// none.
-func (w *world) await(when func(*judge) time.Time, late func(*judge, time.Time)) {
-	until := map[*judge]time.Time{}
-	for _, j := range w.judges {
-		until[j] = when(j)
-	}
-	for _, j := range slices.SortedStableFunc(slices.Values(w.judges), func(a, b *judge) int { return until[a].Compare(until[b]) }) {
-		time.Sleep(time.Until(until[j]))
-		for left := time.Until(w.pardon(j)); j.leads() == nil && left > 0; left = time.Until(w.pardon(j)) {
-			time.Sleep(left)
-		}
-		if j.leads() == nil {
-			late(j, until[j])
-		}
+// await waits until that time, and notes that nobody leads then.
+func (w *world) await(until time.Time, format string, args ...any) {
+	time.Sleep(time.Until(until))
+	if w.judge.leads() == nil {
+		w.judge.dead(format, args...)
 	}
 }
 

@@ -52,10 +52,6 @@ const (
 	ask     fault = "ask"     // a request for a handover is added to it
 	empties fault = "empty"   // a zone, or none, is to be evacuated
 
-	// To a heartbeat, once.
-	unname fault = "unname" // somebody removes from a lock, or spoils, what says which heartbeat keeps it
-	choke  fault = "choke"  // somebody deletes a heartbeat's Lease, or edits it: see choked
-
 	// To all candidates, one after the other.
 	retime fault = "retime" // a rollout replaces them by ones of another timing, or of several others
 
@@ -98,7 +94,6 @@ type schedule struct {
 	order      uint64
 	mix        mix
 	seats      int
-	locks      int
 	steps      []step
 	kept       []int // the numbers of the steps that are kept from the seed's
 }
@@ -106,10 +101,7 @@ type schedule struct {
 // schedule returns the one that a seed gives.
 func (p *population) schedule(seed uint64) schedule {
 	dice := rand.New(rand.NewPCG(seed, 1))
-	s := schedule{population: p, seed: seed, order: *order, mix: p.mixes[dice.IntN(len(p.mixes))], seats: p.seats, locks: 1}
-	if p.crowd {
-		s.seats, s.locks = crowd(seed)
-	}
+	s := schedule{population: p, seed: seed, order: *order, mix: p.mixes[dice.IntN(len(p.mixes))], seats: p.seats}
 	lease := s.mix.lease()
 	at := time.Duration(0)
 	for i := range p.steps {
@@ -147,11 +139,7 @@ func (s schedule) only(kept []int) schedule {
 
 func (s schedule) String() string {
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s, seed %d, %v", s.population.name, s.seed, s.mix)
-	if s.population.crowd {
-		fmt.Fprintf(text, ", %d seats, %d locks", s.seats, s.locks)
-	}
-	fmt.Fprintln(text)
+	fmt.Fprintf(text, "%s, seed %d, %v\n", s.population.name, s.seed, s.mix)
 	for i, step := range s.steps {
 		fmt.Fprintf(text, "%4d %v\n", s.kept[i], step)
 	}

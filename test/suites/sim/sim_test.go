@@ -30,9 +30,9 @@ var (
 )
 
 // quotas are how many failovers a run makes.
-var quotas = map[*population]int{inMemory: 100_000, onLease: 3_300, mixed: 1_000, behindShield: 350, twins: 200, inPhases: 150, onHeartbeats: 300}
+var quotas = map[*population]int{inMemory: 100_000, onLease: 3_300, mixed: 1_000, behindShield: 350, twins: 200, inPhases: 150}
 
-var populations = []*population{inMemory, onLease, mixed, behindShield, twins, inPhases, onHeartbeats}
+var populations = []*population{inMemory, onLease, mixed, behindShield, twins, inPhases}
 
 func TestNoScheduleMakesTwoLeaders(t *testing.T) {
 	for _, p := range populations {

@@ -29,7 +29,7 @@ func (w *world) tamper(s step) {
 		blind = 2 * w.mix.lease()
 	}
 	for _, p := range w.current() {
-		if p != holder.host {
+		if p != holder {
 			w.inject(p, lockstest.Fault{Mute: true}, blind)
 		}
 	}
@@ -41,7 +41,7 @@ func (w *world) tamper(s step) {
 		w.again.Store(holder)
 		w.hides.Store(1)
 	}
-	w.inject(holder.host, lockstest.Fault{Hang: true}, away)
+	w.inject(holder, lockstest.Fault{Hang: true}, away)
 	w.cluster.harm(step{fault: kind})
 }
 
@@ -59,7 +59,7 @@ func (w *world) known() *process {
 		if p == nil {
 			continue
 		}
-		here = here || p == holder.host
+		here = here || p == holder
 		for _, t := range []time.Time{p.started, p.well} {
 			if t.After(since) {
 				since = t

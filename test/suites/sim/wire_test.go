@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -37,7 +36,6 @@ func (r refusal) Error() string { return http.StatusText(int(r)) }
 // with one server until it connects again, and so do its watches.
 type wire struct {
 	fronts []*apitest.Front
-	codec  runtime.NegotiatedSerializer
 	by     *process
 	sees   string // the path of a ConfigMap whose last answer is kept
 
@@ -58,7 +56,7 @@ type conn struct {
 
 func newWire(by *process) *wire {
 	w := &wire{
-		fronts: by.world.fronts.all, codec: scheme.Codecs.WithoutConversion(), by: by,
+		fronts: by.world.fronts.all, by: by,
 		dice:   rand.New(rand.NewPCG(by.world.seed, uint64(by.started.UnixNano())+uint64(by.seat))),
 		change: make(chan struct{}), muted: make(chan struct{}), broken: make(chan struct{}),
 	}
@@ -151,17 +149,6 @@ func senderOf(r *http.Request) *process {
 	return p
 }
 
-// leaving is the key of when a request left its process.
-type leaving struct{}
-
-func leftAt(r *http.Request) time.Time {
-	if r == nil {
-		return time.Time{}
-	}
-	at, _ := r.Context().Value(leaving{}).(time.Time)
-	return at
-}
-
 // late is the key of requests that arrive when their process goes on.
 type late struct{}
 
@@ -169,7 +156,7 @@ func isLate(r *http.Request) bool { return r.Context().Value(late{}) != nil }
 
 // RoundTrip sends a request.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx := context.WithValue(context.WithValue(r.Context(), sender{}, w.by), leaving{}, time.Now())
+	ctx := context.WithValue(r.Context(), sender{}, w.by)
 	if w.by.gate.pass() {
 		ctx = context.WithValue(ctx, late{}, true)
 	}
@@ -340,7 +327,7 @@ func (w *wire) client(gv schema.GroupVersion) rest.Interface {
 	if gv.Group == "" {
 		cfg.APIPath = "/api"
 	}
-	cfg.GroupVersion, cfg.NegotiatedSerializer = &gv, w.codec
+	cfg.GroupVersion, cfg.NegotiatedSerializer = &gv, scheme.Codecs.WithoutConversion()
 	c, err := rest.RESTClientForConfigAndClient(cfg, client)
 	if err != nil {
 		panic(err)

@@ -25,9 +25,8 @@ import (
 // population says what campaigns for which lock, and what may happen to it.
 type population struct {
 	name    string
-	seats   int  // processes at a time
-	crowd   bool // its schedules say how many processes and locks there are, see crowd
-	steps   int  // of a schedule
+	seats   int // processes at a time
+	steps   int // of a schedule
 	faults  []fault
 	mixes   []mix
 	cluster func(*world) cluster
@@ -59,9 +58,7 @@ type process struct {
 	forLife bool   // a program that leads for life
 	kind    string // the name of the kind of other program
 	world   *world
-	judge   *judge     // of the lock that it campaigns for
-	host    *process   // itself, or the process that it is a part of
-	parts   []*process // itself, or one for each lock that the process campaigns for
+	judge   *judge
 	dice    *rand.Rand
 	advice  *rand.Rand // see pick
 	drift   float64    // see drifts
@@ -78,12 +75,10 @@ type process struct {
 	proves   bool          // it can prove that another is dead
 	gone     chan struct{} // closed when it is killed
 	sick     *atomic.Bool
-	habit    habit // of its work
 	elector  *election.Elector
-	queue    func(context.Context) (leave func(), err error) // of its writes; nil if none waits
-	mayBegin func()                                          // judges that work begins; nil means that it always may
-	view     atomic.Pointer[sight]                           // the ConfigMap as it read or wrote it last, see wire
-	armed    atomic.Pointer[sight]                           // the last view in which the shield was armed
+	mayBegin func()                // judges that work begins; nil means that it always may
+	view     atomic.Pointer[sight] // the ConfigMap as it read or wrote it last, see wire
+	armed    atomic.Pointer[sight] // the last view in which the shield was armed
 	run      func(context.Context)
 	fault    int // counts the faults of its link
 
@@ -93,7 +88,6 @@ type process struct {
 	half    half // judge's
 	cancel  context.CancelFunc
 	done    chan struct{}
-	rest    sync.WaitGroup // what goes on of its work, see linger
 }
 
 // sight is what a process saw, and when.
@@ -130,8 +124,7 @@ func (p *process) String() string {
 // world is one run of a schedule, in a bubble of virtual time.
 type world struct {
 	schedule
-	judge   *judge   // of the first lock, which is the only one in most populations
-	judges  []*judge // of all locks
+	judge   *judge
 	cluster cluster
 	fronts  *fronts // the API servers; nil if there are none
 	start   time.Time
@@ -159,11 +152,10 @@ type result struct {
 }
 
 // How long a goroutine that never waits keeps the only core of an ordered run
-// before others get it. No run takes longer than forEver, and forALock for each lock.
+// before others get it. No run takes longer than forEver.
 const (
-	slice    = 10 * time.Second
-	forEver  = 3 * time.Minute
-	forALock = 15 * time.Second
+	slice   = 10 * time.Second
+	forEver = 195 * time.Second
 )
 
 // play runs a schedule.
@@ -173,17 +165,16 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 			r.faults = append(r.faults, fmt.Sprint("panic: ", failure))
 		}
 	}()
-	defer time.AfterFunc(forEver+time.Duration(s.locks)*forALock, func() { panic(fmt.Sprintf("there is no end to %v", s)) }).Stop()
+	defer time.AfterFunc(forEver, func() { panic(fmt.Sprintf("there is no end to %v", s)) }).Stop()
 	start := time.Now()
 	defer func() {
-		if took := time.Since(start); ordered && took > slice*time.Duration(s.locks) {
+		if took := time.Since(start); ordered && took > slice {
 			r.faults = append(r.faults, fmt.Sprintf("something went on without a pause: the run took %v", took))
 		}
 	}()
 	defer follow(s.seed, s.order)()
 	synctest.Test(t, func(*testing.T) {
-		w := &world{schedule: s, judges: newJudges(s.locks, log), start: time.Now(), seats: make([]*process, s.seats)}
-		w.judge = w.judges[0]
+		w := &world{schedule: s, judge: newJudge(log), start: time.Now(), seats: make([]*process, s.seats)}
 		w.dice = rand.New(rand.NewPCG(s.seed, 3))
 		for range w.seats {
 			w.choices = append(w.choices, w.dice.IntN(2))
@@ -191,7 +182,7 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 		w.judge.made = w.hideAgain
 		w.cluster = s.population.cluster(w)
 		w.play()
-		r = w.result()
+		r = result{faults: w.judge.verdict(), failovers: w.judge.failovers, overlaps: w.judge.overlaps, virtual: time.Since(w.start)}
 	})
 	return r
 }
@@ -203,12 +194,10 @@ func (w *world) play() {
 	var stale time.Time // until then a cache may be behind
 	for _, s := range w.steps {
 		time.Sleep(time.Until(w.start.Add(s.at)))
-		if len(w.verdict()) > 0 {
+		if len(w.judge.verdict()) > 0 {
 			break
 		}
-		for _, j := range w.judges {
-			j.trusts(w.candidates(j))
-		}
+		w.judge.trusts(w.current())
 		w.judge.endure(w.mix.lease()+2*w.mix.interval(), stale)
 		w.suffer(s)
 		if until := time.Now().Add(s.lasts); slices.Contains(onCaches, s.fault) && until.After(stale) {
@@ -258,7 +247,6 @@ func (w *world) enter(seat int) {
 		dice: rand.New(rand.NewPCG(w.seed, uint64(1000+n))), advice: rand.New(rand.NewPCG(w.seed, uint64(2000+n))), started: time.Now(),
 		done: make(chan struct{}), gone: make(chan struct{}), gate: &gate{}, sick: &atomic.Bool{}, judge: w.judge,
 	}
-	p.host, p.parts = p, []*process{p}
 	p.drift = drifts[p.dice.IntN(len(drifts))]
 	p.keepTo(w.mix.ours)
 	p.stopTime = some(p.dice, max(p.timing.StopGrace, time.Millisecond+1))
@@ -314,7 +302,7 @@ func (p *process) pick(n int) int {
 
 // elect makes p a candidate for a lock.
 func (p *process) elect(lock locks.Lock) {
-	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate(), CampaignUnfinished: p.habit == careless, Queue: p.host.queue}
+	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate()}
 	if p.dice.IntN(3) == 0 { // a takeover delay only ever delays, even a negative one
 		start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
 		config.TakeoverDelay = func(election.Takeover) time.Duration {
@@ -351,11 +339,8 @@ func (p *process) elect(lock locks.Lock) {
 func (p *process) work(ctx context.Context, term election.Term) error {
 	j := p.judge
 	j.begin(p, term)
-	j.trusts(p.world.candidates(j))
+	j.trusts(p.world.current())
 	<-ctx.Done()
-	if p.habit != obedient {
-		return p.linger(ctx, term)
-	}
 	time.Sleep(p.stopTime)
 	j.mu.Lock()
 	crashed := p.crashed
@@ -372,7 +357,7 @@ func (w *world) suffer(s step) {
 	w.judge.log("%.3fs STEP %v", time.Since(w.start).Seconds(), s)
 	if s.seat == leaderSeat {
 		s.seat = 0
-		if p := w.judges[w.lockOf(s)].leads(); p != nil {
+		if p := w.judge.leads(); p != nil {
 			s.seat = p.seat
 		}
 	}
@@ -381,7 +366,7 @@ func (w *world) suffer(s step) {
 	w.mu.Unlock()
 	if f, ok := linkFault(s); ok {
 		if p != nil {
-			w.injectAt(p, p.way(s), f, s.lasts)
+			w.inject(p, f, s.lasts)
 		}
 		return
 	}
@@ -397,7 +382,7 @@ func (w *world) suffer(s step) {
 			w.cluster.restart(p)
 		}
 	case resign:
-		for _, p := range p.chosen(s) {
+		if p != nil && p.elector != nil {
 			go func() { _ = p.elector.Resign(context.Background()) }()
 		}
 	case freeze:
@@ -415,7 +400,7 @@ func (w *world) suffer(s step) {
 			time.AfterFunc(s.lasts+p.lease, func() { p.sick.Store(false) })
 		}
 	case give:
-		for _, p := range p.chosen(s) {
+		if p != nil && p.elector != nil {
 			to := locks.Successor{}
 			if next := w.current(); s.degree%2 == 0 && len(next) > 0 {
 				to.Identity = next[int(s.degree/time.Millisecond)%len(next)].name
@@ -432,7 +417,7 @@ func (w *world) suffer(s step) {
 			return
 		}
 		w.tamper(s)
-	case empty, garble, unname:
+	case empty, garble:
 		if !w.tamperedWith() {
 			w.cluster.harm(s)
 		}
@@ -491,7 +476,7 @@ func (w *world) mayDelete() bool {
 	case w.mix.lease() > 2*w.mix.least() || w.tamperedWith():
 		return false
 	}
-	return !slices.ContainsFunc(w.judges, func(j *judge) bool { return !j.settled(5 * w.mix.lease()) })
+	return w.judge.settled(5 * w.mix.lease())
 }
 
 // hideAgain soon deletes a record that a process has recreated, if it is to be
@@ -506,7 +491,7 @@ func (w *world) hideAgain(by *process) {
 		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() {
 			w.cluster.harm(step{fault: hide})
 			if p := w.again.Swap(nil); p != nil {
-				w.inject(p.host, lockstest.Fault{Hang: true}, p.lease)
+				w.inject(p, lockstest.Fault{Hang: true}, p.lease)
 			}
 		})
 	}
@@ -535,16 +520,11 @@ func linkFault(s step) (lockstest.Fault, bool) {
 
 // inject makes a process's link fail for a while, or until the next fault.
 func (w *world) inject(p *process, f lockstest.Fault, lasts time.Duration) {
-	w.injectAt(p, p.link, f, lasts)
-}
-
-// injectAt does so to one of the ways that make its link.
-func (w *world) injectAt(p *process, at link, f lockstest.Fault, lasts time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.fault++
 	n := p.fault
-	at.Set(f)
+	p.link.Set(f)
 	p.ail(lasts)
 	time.AfterFunc(lasts, func() {
 		w.mu.Lock()
@@ -560,9 +540,7 @@ func (w *world) crash(p *process, away time.Duration) {
 	if p == nil {
 		return
 	}
-	for _, part := range append([]*process{p}, p.parts...) {
-		part.judge.crash(part)
-	}
+	w.judge.crash(p)
 	w.mu.Lock()
 	p.fault++
 	p.link.Set(lockstest.Fault{Err: errCrashed})

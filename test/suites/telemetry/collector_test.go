@@ -73,7 +73,7 @@ func TestACollectorGetsEachFailoverAsItWasSeenFromOutside(t *testing.T) {
 					s.replace(t, zone)
 				}
 			}
-			for _, lockKind := range []string{example, hearts} {
+			for _, lockKind := range []string{example, group} {
 				report(t, n, kind.name, lockKind, all[lockKind])
 			}
 		})

@@ -31,10 +31,10 @@ var seats = [2]string{"za", "zb"}
 
 const outside = "zc"
 
-// hearts is the name of the locks that the candidate program keeps by one heartbeat.
+// group is the name of the locks that the candidate program has in a Group.
 const (
-	hearts     = "hearts"
-	heartLocks = 3
+	group      = "group"
+	groupLocks = 3
 )
 
 // example is the lock of examples/tracing.
@@ -43,13 +43,13 @@ const example = "tracing"
 // allLocks are all locks that are led.
 func allLocks() []string {
 	all := []string{example}
-	for i := range heartLocks {
-		all = append(all, fmt.Sprint(hearts, "-", i))
+	for i := range groupLocks {
+		all = append(all, fmt.Sprint(group, "-", i))
 	}
 	return all
 }
 
-// fleet is two candidates in each of two zones, one with a Lease and one with a heartbeat, and
+// fleet is two candidates in each of two zones, one with a lock and one with several, and
 // a collector that both send their spans to.
 type fleet struct {
 	*testbed.Testbed
@@ -190,7 +190,7 @@ func (s *fleet) until(t *testing.T, what string, so func() bool) {
 func (s *fleet) start(t *testing.T, zone string) {
 	t.Helper()
 	s.starts++
-	s.running[zone] = []*candidate{s.startExample(t, zone), s.startHearts(t, zone)}
+	s.running[zone] = []*candidate{s.startExample(t, zone), s.startGroup(t, zone)}
 	for _, c := range s.running[zone] {
 		s.until(t, c.pod+" campaigns, and is known", func() bool {
 			all, err := s.client.CoordinationV1().Leases("default").List(s.ctx, metav1.ListOptions{LabelSelector: "zonelect.dev/lock"})
@@ -228,11 +228,11 @@ func (s *fleet) startExample(t *testing.T, zone string) *candidate {
 	}}
 }
 
-func (s *fleet) startHearts(t *testing.T, zone string) *candidate {
+func (s *fleet) startGroup(t *testing.T, zone string) *candidate {
 	t.Helper()
-	pod, uid, node := s.pod(t, zone, hearts)
-	seat, err := trial.Start(s.ctx, s.Testbed, trial.Zonelect, zone, hearts, pod,
-		"--heartbeat", "--locks", fmt.Sprint(heartLocks), "--otlp", s.endpoint,
+	pod, uid, node := s.pod(t, zone, group)
+	seat, err := trial.Start(s.ctx, s.Testbed, trial.Zonelect, zone, group, pod,
+		"--shared", "--locks", fmt.Sprint(groupLocks), "--otlp", s.endpoint,
 		"--traces=", // the work would wait until its spans are in a file
 		"--pod-name", pod, "--pod-uid", uid, "--node-name", node)
 	must(t, err)

@@ -20,10 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// keptBy is on a lock's Lease that a heartbeat keeps: it begins with the name of the
-// heartbeat's Lease.
-const keptBy = "zonelect.dev/heartbeat"
-
 // sighting is one version of a Lease.
 type sighting struct {
 	at    time.Time
@@ -102,15 +98,12 @@ type takeover struct {
 
 // takeover looks for the first takeover of a lock by a pod that was seen after a time.
 func (o *outsider) takeover(lock, pod string, since time.Time) (t takeover, seen bool) {
-	heart, life := "", time.Time{}
+	life := time.Time{}
 	for _, s := range o.sightings() {
 		switch {
 		case s.lease.Name == lock && s.at.After(since) && strings.HasPrefix(s.holder(), pod):
 			return takeover{life, s.at}, true
 		case s.lease.Name == lock:
-			heart, _, _ = strings.Cut(s.lease.Annotations[keptBy], " ")
-			life = s.at
-		case s.lease.Name == heart && s.holder() != "": // else its epoch was withdrawn
 			life = s.at
 		}
 	}
@@ -120,12 +113,8 @@ func (o *outsider) takeover(lock, pod string, since time.Time) (t takeover, seen
 // renewals returns how many signs of life of a lock's holder were seen after a time, and when
 // the last one was.
 func (o *outsider) renewals(lock string, since time.Time) (count int, last time.Time) {
-	heart := ""
 	for _, s := range o.sightings() {
-		if s.lease.Name == lock {
-			heart, _, _ = strings.Cut(s.lease.Annotations[keptBy], " ")
-		}
-		if (s.lease.Name == lock || s.lease.Name == heart) && s.holder() != "" && s.at.After(since) {
+		if s.lease.Name == lock && s.holder() != "" && s.at.After(since) {
 			count, last = count+1, s.at
 		}
 	}

@@ -117,7 +117,6 @@ var planted = []struct {
 	{"leader-for-life whose pod is gone", "weak-for-life", leadersPod(nil), "holder-gone", doctor.Problem, "until the garbage collector"},
 	{"leader-for-life whose pod was evicted", "weak-for-life", leadersPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "holder-gone", doctor.Problem, "until somebody deletes it"},
 	{"a record that nobody renews", "record-configmap", func(r *recording) { r.ConfigMaps[0] = r.ConfigMaps[1] }, "silent", doctor.Problem, "though its pod"},
-	{"a lock of a heartbeat that stopped", "heartbeat", silentAfter(time.Second), "silent", doctor.Problem, "though its pod"},
 }
 
 // TestPlantedWeaknessesAreFound, and nothing is found besides, but what follows from the same.
@@ -259,13 +258,12 @@ func TestALeaseThatIsNoElectionIsLeftOut(t *testing.T) {
 		of(NodeLeases, "node-a", nil, new("node-a")),
 		of("kube-system", "apiserver-abc", map[string]string{labelServer: "kube-apiserver"}, new("a")),
 		of("ns", "there", map[string]string{"zonelect.dev/lock": "op"}, new("a")),
-		of("ns", "beats", map[string]string{"zonelect.dev/role": "heartbeat"}, new("a")),
 		of("ns", "empty", nil, nil),
 		of("ns", "op", nil, new("a")),
 		of("ns", "deleted", nil, new("a")),
 	})
 	w.Deleted(time.Now(), of("ns", "deleted", nil, nil))
-	if all := w.Elections(); len(all) != 1 || all[0].Name != "op" || (w.LeftOut != LeftOut{1, 1, 1, 1, 1}) {
+	if all := w.Elections(); len(all) != 1 || all[0].Name != "op" || (w.LeftOut != LeftOut{1, 1, 1, 1}) {
 		t.Errorf("got %+v, left out %+v", all, w.LeftOut)
 	}
 }

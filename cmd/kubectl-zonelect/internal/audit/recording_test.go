@@ -16,11 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
-	"github.com/zonelect/zonelect/heartbeat"
-	"github.com/zonelect/zonelect/internal/inspect"
 )
-
-func init() { inspect.Compose = heartbeat.Compose }
 
 // recording is what a real API server showed of a real elector: TestAuditJudgesRealElectors of
 // test/suites/e2e wrote it, with -record.

@@ -27,8 +27,7 @@ const labelServer = "apiserver.kubernetes.io/identity"
 
 // Watch keeps what is seen of Leases. It keeps no Lease that is not an election.
 type Watch struct {
-	seen  map[types.NamespacedName]*seen
-	locks map[types.NamespacedName]map[types.NamespacedName]bool // of a heartbeat
+	seen map[types.NamespacedName]*seen
 
 	LeftOut LeftOut
 }
@@ -38,7 +37,6 @@ type LeftOut struct {
 	Nodes      int `json:"nodes"`      // heartbeats of nodes that were seen nevertheless
 	Servers    int `json:"servers"`    // of API servers
 	Candidates int `json:"candidates"` // that candidates of zonelect announce themselves with
-	Heartbeats int `json:"heartbeats"` // of zonelect's processes: their locks are judged
 	Empty      int `json:"empty"`      // without holder, duration and time
 }
 
@@ -52,7 +50,7 @@ type seen struct {
 
 // NewWatch returns a Watch that has seen nothing.
 func NewWatch() *Watch {
-	return &Watch{seen: map[types.NamespacedName]*seen{}, locks: map[types.NamespacedName]map[types.NamespacedName]bool{}}
+	return &Watch{seen: map[types.NamespacedName]*seen{}}
 }
 
 // List takes all Leases as they are. After the first time, nothing is known of what came between
@@ -83,14 +81,14 @@ func (w *Watch) Written(at time.Time, lease *coordinationv1.Lease) {
 		return
 	}
 	w.keep(lease)
-	w.noteAll(at, inspect.KeyOf(lease))
+	w.note(at, inspect.KeyOf(lease), false)
 }
 
 // Deleted takes a Lease that was deleted.
 func (w *Watch) Deleted(at time.Time, lease *coordinationv1.Lease) {
 	if s := w.seen[inspect.KeyOf(lease)]; s != nil {
 		s.lease = nil
-		w.noteAll(at, inspect.KeyOf(lease))
+		w.note(at, inspect.KeyOf(lease), false)
 	}
 }
 
@@ -109,9 +107,6 @@ func (l *LeftOut) isNone(lease *coordinationv1.Lease) bool {
 	case spec.HolderIdentity == nil && spec.LeaseDurationSeconds == nil && spec.RenewTime == nil:
 		l.Empty++
 	default:
-		if record.IsHeartbeat(lease) {
-			l.Heartbeats++ // and its renewals are those of its locks
-		}
 		return false
 	}
 	return true
@@ -125,25 +120,9 @@ func (w *Watch) keep(lease *coordinationv1.Lease) {
 	s := w.seen[key]
 	s.writer, s.created = writerOf(lease.ManagedFields), lease.CreationTimestamp.Time
 	s.lease = inspect.Trim(lease)
-	if name := record.HeartbeatOf(lease); name != "" {
-		heart := types.NamespacedName{Namespace: key.Namespace, Name: name}
-		if w.locks[heart] == nil {
-			w.locks[heart] = map[types.NamespacedName]bool{}
-		}
-		w.locks[heart][key] = true
-	}
 }
 
-// noteAll notes the states of an election and, if it is a heartbeat, of those that it keeps.
-func (w *Watch) noteAll(at time.Time, key types.NamespacedName) {
-	w.note(at, key, false)
-	for lock := range w.locks[key] {
-		w.note(at, lock, false)
-	}
-}
-
-// note notes the state of an election if it has changed. A heartbeat's renewals count as those of
-// its locks.
+// note notes the state of an election if it has changed.
 func (w *Watch) note(at time.Time, key types.NamespacedName, listed bool) {
 	s := w.seen[key]
 	if s == nil {
@@ -151,7 +130,7 @@ func (w *Watch) note(at time.Time, key types.NamespacedName, listed bool) {
 	}
 	now := State{At: at, Blind: listed}
 	if s.lease != nil {
-		now = w.stateOf(at, key, listed)
+		now = stateOf(at, s.lease, listed)
 	}
 	if n := len(s.states); n > 0 {
 		before := s.states[n-1]
@@ -163,17 +142,12 @@ func (w *Watch) note(at time.Time, key types.NamespacedName, listed bool) {
 	s.states = append(s.states, now)
 }
 
-func (w *Watch) stateOf(at time.Time, key types.NamespacedName, listed bool) State {
-	e := inspect.At(key, func(key types.NamespacedName) *coordinationv1.Lease {
-		if s := w.seen[key]; s != nil {
-			return s.lease
-		}
-		return nil
-	})
+func stateOf(at time.Time, lease *coordinationv1.Lease, listed bool) State {
+	e := inspect.Election{Lease: lease}
 	r := e.Snapshot().Record
 	return State{
 		At: at, Blind: listed, Holder: r.Holder, Lease: e.Lasts(), Renewed: r.RenewTime, Changes: r.Transitions,
-		Zonelect: r.Holder != "" && r.Details.Holder == r.Holder, Pod: podOf(r.Holder, r.Details.Holder, e.Lease.Annotations[record.AnnotationPod]),
+		Zonelect: r.Holder != "" && r.Details.Holder == r.Holder, Pod: podOf(r.Holder, r.Details.Holder, lease.Annotations[record.AnnotationPod]),
 	}
 }
 
@@ -190,7 +164,7 @@ func (w *Watch) Elections() []Election {
 	var all []Election
 	for _, key := range slices.SortedFunc(maps.Keys(w.seen), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }) {
 		s := w.seen[key]
-		if s.lease == nil || record.IsHeartbeat(s.lease) {
+		if s.lease == nil {
 			continue
 		}
 		all = append(all, Election{

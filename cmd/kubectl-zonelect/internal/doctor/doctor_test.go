@@ -227,23 +227,6 @@ func TestACandidateInNoPodIsWellAsLongAsItRenewsItsPresence(t *testing.T) {
 	}
 }
 
-func TestCandidatesOfBothKindsAtALockThatAHeartbeatKeepsAreWarnedOf(t *testing.T) {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{record.AnnotationHeartbeat: "h u e 15", record.AnnotationShared: "group"}}}
-	candidate := func(roster string) inspect.Candidate { return inspect.Candidate{Part: &inspect.Part{Roster: roster}} }
-	for _, c := range []struct {
-		rosters []string
-		warns   int
-	}{{[]string{"group", "group"}, 0}, {[]string{"group", "op"}, 1}} {
-		l := Lock{Election: inspect.Election{Lease: lease}}
-		for _, r := range c.rosters {
-			l.Candidates = append(l.Candidates, candidate(r))
-		}
-		if found := checkHeartbeat(l); len(found) != c.warns {
-			t.Errorf("candidates of %q: %+v", c.rosters, found)
-		}
-	}
-}
-
 func TestAnUnknownZoneIsNotCounted(t *testing.T) {
 	for want, zones := range map[string][]string{
 		"3 candidates in 2 zones, all":                            {"za", "zb", "za"},

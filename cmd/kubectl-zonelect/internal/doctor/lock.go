@@ -48,7 +48,6 @@ func (l Lock) Check() []Finding {
 		{"workload", checkWorkload},
 		{"clocks", checkClocks},
 		{"timing", checkTiming},
-		{"heartbeat", checkHeartbeat},
 		{"rights", checkRights},
 		{"legacy", checkLegacy},
 		{"legacy", checkName},
@@ -277,46 +276,15 @@ func checkTiming(l Lock) []Finding {
 	if l.Lease == nil || l.Snapshot().Record.Holder == "" {
 		return nil
 	}
-	stored := int32(0)
-	if l.Lease.Spec.LeaseDurationSeconds != nil {
-		stored = *l.Lease.Spec.LeaseDurationSeconds
-	}
-	kept := record.HeartbeatOf(l.Lease)
-	long := time.Duration(stored) * time.Second
 	switch lasts := l.Snapshot().Record.LeaseDuration; {
-	case l.Void() != "":
-		return []Finding{say(Problem, "heartbeat %s kept the lock, and was withdrawn or is gone: nothing renews the lock", kept).do("another candidate takes it when its lease has run out")}
-	case kept == "" && long > record.MaxDuration:
-		return []Finding{say(Problem, "the Lease says that it lasts %s and no heartbeat keeps it: after a crash client-go's candidates would wait as long", duration.HumanDuration(long)).
-			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over (%s), or restart the holder", record.AnnotationHeartbeat, l.handover())}
+	case lasts > record.MaxDuration:
+		return []Finding{say(Problem, "the Lease says that it lasts %s: after a crash the other candidates would wait as long", duration.HumanDuration(lasts)).
+			do("somebody set a senseless duration: hand the lock over (%s), or restart the holder", l.handover())}
 	case lasts <= 0:
 		return []Finding{say(Problem, "the Lease does not say how long it lasts: no candidate takes it from its holder").do("a zonelect holder writes it again at once: does another program use this Lease? If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
 	default:
 		return l.fits(lasts)
 	}
-}
-
-// checkHeartbeat says whether candidates without a heartbeat campaign for a lock that one keeps: they
-// announce themselves under the lock's name, and those with heartbeats under that of their Group.
-func checkHeartbeat(l Lock) []Finding {
-	if l.Lease == nil || record.HeartbeatOf(l.Lease) == "" {
-		return nil
-	}
-	group := l.Lease.Annotations[record.AnnotationShared]
-	if group == "" {
-		return nil
-	}
-	n := 0
-	for _, c := range l.Candidates {
-		if c.Part != nil && c.Roster != group {
-			n++
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	return []Finding{say(Warning, "%d of %d candidates have no heartbeat, or are of another group, and heartbeat %s keeps the lock: those without one wait until it is released, also after the leader's death", n, len(l.Candidates), record.HeartbeatOf(l.Lease)).
-		do("run all candidates of the lock with heartbeats, in one group, or all without")}
 }
 
 // timingOf is that of a lease. A Lease does not say the other two durations: they are taken to be in
