@@ -120,6 +120,14 @@ vet:
 	$(call each,$(MODULES),go vet ./...)
 	$(call each,test,go vet -tags long ./suites/e2e/)
 
+PKG := .
+
+# Half of the runs are on one processor. Six at a time keep two cores busy.
+.PHONY: stress
+stress: ## The tests RUN=REGEXP of a package PKG=./zone, 50 times under load, before they enter the gate
+	mkdir -p build && cd $(PKG) && go test -c -race -o $(CURDIR)/build/stress.test . && GOWORK=off go run golang.org/x/tools/cmd/stress@v0.41.0 -p 6 -count 50 \
+		$(CURDIR)/build/stress.test -test.short -test.run '$(or $(RUN),.)' -test.cpu 1,2 -test.timeout 10m
+
 CHURN := 60s
 
 # On one processor: several threads that run due timers of one bubble of testing/synctest crash the
