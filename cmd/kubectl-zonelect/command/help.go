@@ -116,9 +116,9 @@ other candidate that announced itself can run. "-": not known, because no candid
 one has a takeover delay of its own or other preferences.
 
 LEASE LEFT goes up with each renewal. Only when nothing is left may another candidate take over, unless
-the leader releases the lock or is proven dead. LEASE LEFT is not the trust of the leader, which stops its work sooner, after RenewDeadline. With
-a tilde the number comes from the holder's clock and this machine's, which may differ. Without a tilde
-this command saw the renewal, as with --watch.
+the leader releases the lock or is proven dead. LEASE LEFT is not the trust of the leader, which stops its
+work sooner, after RenewDeadline. With a tilde the number comes from the holder's clock and this machine's,
+which may differ. Without a tilde this command saw the renewal, as with --watch.
 
 TOKEN: the leader writes the token with its first renewal, a few seconds after it took the Lease.
 
