@@ -25,9 +25,12 @@ type Lock interface {
 	Read(ctx context.Context) (Snapshot, error)
 
 	// Write replaces the record at version base, or creates the record if base
-	// does not exist, and returns the new snapshot. It fails with ErrConflict,
-	// having written nothing, if the record is no longer at base. base may be that of a
-	// snapshot from Read, Write or Watch. After any other error the write may have landed,
+	// does not exist, and returns the new snapshot, which must show the write: its
+	// holder, its times to the second, its transitions, a duration that is not shorter,
+	// and a version newer than base. An answer that shows anything else acknowledges
+	// nothing, and Write returns an error. It fails with ErrConflict, having written
+	// nothing, if the record is no longer at base. base may be that of a snapshot from
+	// Read, Write or Watch. After any other error the write may have landed,
 	// or may still land until the context ends, or until the channel of Unsettled is closed.
 	Write(ctx context.Context, base Version, record Record) (Snapshot, error)
 

@@ -107,7 +107,13 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, err
 	}
 	s, err := l.snapshot(object)
-	return s, l.name.Explain(apierror.Update, err)
+	if err == nil {
+		err = record.Shows(s, base, r)
+	}
+	if err != nil {
+		return locks.Snapshot{}, l.name.Explain(apierror.Update, err)
+	}
+	return s, nil
 }
 
 // Clear removes the record from the object permanently, if the object is still at base,

@@ -162,7 +162,7 @@ func TestUpdateOfADeletedLeaseIsAConflict(t *testing.T) {
 }
 
 func TestAWriteCarriesUIDAndVersion(t *testing.T) {
-	a, client := newAPIServer(t)
+	_, client := newAPIServer(t)
 	l := mustNew(t, client)
 	s := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	var body object
@@ -170,7 +170,9 @@ func TestAWriteCarriesUIDAndVersion(t *testing.T) {
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
 		}
-		reply(w, http.StatusOK, a.Objects[path])
+		stored := clone(body)
+		stored["metadata"].(object)["resourceVersion"] = "102"
+		reply(w, http.StatusOK, stored)
 	}))
 	mustWrite(t, mustNew(t, spy), s.Version, recordOf("a", 2))
 	meta := body["metadata"].(object)

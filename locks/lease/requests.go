@@ -48,7 +48,11 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err != nil {
 		return locks.Snapshot{}, err
 	}
-	return l.snapshot(lease), nil
+	s := l.snapshot(lease)
+	if err := record.Shows(s, base, r); err != nil {
+		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
+	}
+	return s, nil
 }
 
 // written returns the object to write.
