@@ -37,23 +37,7 @@ var (
 
 	AccessReviews = Resource{Group: "authorization.k8s.io", Version: "v1", Name: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview", Since: "1.6"}
 
-	Roles = Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Name: "roles", Kind: "Role", Since: "1.8"}
-
 	SubjectAccessReviews = Resource{Group: "authorization.k8s.io", Version: "v1", Name: "subjectaccessreviews", Kind: "SubjectAccessReview", Since: "1.6"}
-)
-
-// The resources that may keep a lock from being written, and those that say where the API
-// servers and webhooks are.
-var (
-	EndpointSlices       = Resource{Group: "discovery.k8s.io", Version: "v1", Name: "endpointslices", Kind: "EndpointSlice", Since: "1.21"}
-	FlowSchemas          = Resource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Name: "flowschemas", Kind: "FlowSchema", Since: "1.29"}
-	PodDisruptionBudgets = Resource{Group: "policy", Version: "v1", Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Since: "1.21"}
-	ResourceQuotas       = Resource{Version: "v1", Name: "resourcequotas", Kind: "ResourceQuota"}
-
-	MutatingWebhooks   = Resource{Group: "admissionregistration.k8s.io", Version: "v1", Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Since: "1.16"}
-	ValidatingWebhooks = Resource{Group: "admissionregistration.k8s.io", Version: "v1", Name: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Since: "1.16"}
-	Policies           = Resource{Group: "admissionregistration.k8s.io", Version: "v1", Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Since: "1.30"}
-	PolicyBindings     = Resource{Group: "admissionregistration.k8s.io", Version: "v1", Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Since: "1.30"}
 )
 
 // String returns the resource with its group, such as

@@ -45,8 +45,6 @@ type LegacyLock struct {
 	Legacy *Legacy      // nil if nobody looked
 	Stage  record.Stage // the stage that the object carries
 	Notes  []string     // what could not be read, there and elsewhere
-
-	meant *Legacy // the leader-for-life lock that may have been meant; nil if none is known
 }
 
 // Among returns the locks among Leases, in their order. A Lease counts as a lock

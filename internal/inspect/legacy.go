@@ -29,8 +29,6 @@ type Legacy struct {
 	Armed  bool          `json:"armed,omitempty"`
 	// Lingering says that the object was deleted, and what keeps it.
 	Lingering string `json:"lingering,omitempty"`
-
-	led bool // legacy pods led by it, see ownerref.Record.Led
 }
 
 // ReadElected returns client-go's election record in the annotations of an object; found is
@@ -75,14 +73,13 @@ func (e Election) legacyLock(name string) record.Legacy {
 type legacyObject struct {
 	Legacy
 	stage record.Stage
-	owner ownerref.Owner // of a leader-for-life lock
-	why   string         // what is odd about it
+	why   string // what is odd about it
 }
 
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) legacyObject {
 	r := ownerref.Recognize(cm)
-	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), led: r.Led()}, stage: record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}, owner: r.Owner, why: r.Why}
+	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering()}, stage: record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}, why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}

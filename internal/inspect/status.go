@@ -61,7 +61,6 @@ func (e Election) Status(now time.Time) Status {
 	}
 	s.checkCandidates(e.ZonesWithNodes)
 	s.checkWorkloads(e.Candidates)
-	s.checkName(e)
 	s.checkEvacuations(r.Evacuated, now)
 	var note string
 	if s.State, note = e.State(now); note != "" {
@@ -192,7 +191,7 @@ func (s *Status) checkEvacuations(listed string, now time.Time) {
 	if l := s.Leader; l != nil && l.Zone == "" {
 		s.Warn("whether %s leads in an evacuated zone is not known: its zone is not known", l.Identity)
 	}
-	if why := NobodyOutside(going, Present(s.Candidates)); why != "" {
+	if why := nobodyOutside(going, Present(s.Candidates)); why != "" {
 		s.Warn("%s", why)
 	}
 }

@@ -62,11 +62,11 @@ func SeveralWorkloads(all []Candidate) string {
 	if len(counted) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("the candidates belong to different workloads: %s: do two programs use one lock name?", Counted(counted))
+	return fmt.Sprintf("the candidates belong to different workloads: %s: do two programs use one lock name?", listed(counted))
 }
 
-// Counted lists numbers of things, those of the largest number first.
-func Counted(numbers map[string]int) string {
+// listed lists numbers of things, those of the largest number first.
+func listed(numbers map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(numbers), func(a, b string) int {
 		return cmp.Or(cmp.Compare(numbers[b], numbers[a]), cmp.Compare(a, b))
 	})

@@ -157,8 +157,8 @@ func Outside(zones []string, all []Candidate) (outside, unknown []Candidate) {
 	return outside, unknown
 }
 
-// NobodyOutside says that leadership cannot leave zones, as far as is known; empty if it can.
-func NobodyOutside(zones []string, all []Candidate) string {
+// nobodyOutside says that leadership cannot leave zones, as far as is known; empty if it can.
+func nobodyOutside(zones []string, all []Candidate) string {
 	outside, unknown := Outside(zones, all)
 	switch {
 	case len(all) == 0 || len(outside) > 0:

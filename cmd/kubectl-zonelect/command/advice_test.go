@@ -9,7 +9,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,7 +24,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -133,22 +131,18 @@ func TestDoctorsRarerHints(t *testing.T) {
 		"lonely": func(w *world) {
 			w.deletePod("op-b")
 			w.deletePod("op-c")
-			w.serves("default", "kubernetes", "10.0.0.1")
 			w.putLease(led(func(l *coordinationv1.Lease) {
 				l.Annotations[record.AnnotationPod] = ""
 				l.DeletionTimestamp, l.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/hold"}
 			}))
 		},
-		"evacuated": func(w *world) {
+		"one-zone": func(w *world) {
 			for _, pod := range []string{"op-b", "op-c"} {
 				w.announce("op", pod, "za", "", inModeLease)
 			}
 			w.server.Delete("/api/v1/nodes/node-zb")
 			w.server.Delete("/api/v1/nodes/node-zc")
 			w.denied = true
-			w.putLease(newLease("op", "op-a_1", "za", func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationEvacuated] = evacuations.Format([]evacuations.Evacuation{{Zone: "za"}})
-			}))
 		},
 		"new": func(w *world) {
 			w.putLease(newLease("op", "", "za", func(l *coordinationv1.Lease) { l.Annotations, l.Spec.AcquireTime = nil, nil }))
@@ -187,10 +181,6 @@ func TestDoctorsRarerHints(t *testing.T) {
 			w.putLease(led(phase(record.PhaseDual), func(l *coordinationv1.Lease) { l.Annotations["zonelect.dev/legacy-lock"] = "annotation/endpoints/op" }))
 			w.elects("old")
 		},
-		"mixed": func(w *world) {
-			w.putLease(led(phase(record.PhaseDual)))
-			w.announce("op", "op-a", "za", "")
-		},
 		"workloads": func(w *world) {
 			w.hosts("op-a", "za", controls("ReplicaSet/op-6c5f8"))
 			w.hosts("op-b", "zb", controls("ReplicaSet/other-5f6d8"))
@@ -204,42 +194,6 @@ func TestDoctorsRarerHints(t *testing.T) {
 					pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(10))
 				}))
 			}
-		},
-		"sandbox": func(w *world) {
-			w.announce("op", "op-a", "za", "", inModeLease)
-			w.deletePod("op-b")
-			w.deletePod("op-c")
-			w.hosts("op-a", "za", controls("StatefulSet/op", func(pod *corev1.Pod) { pod.Spec.RuntimeClassName = ptr.To("gvisor") }))
-		},
-		"shared-processes": func(w *world) {
-			w.announce("op", "op-a", "za", "", inModeLease)
-			w.hosts("op-a", "za", controls("StatefulSet/op", func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = ptr.To(true) }))
-		},
-		"wrong-name": func(w *world) {
-			w.putLease(led(phase(record.PhaseDual)))
-			for pod, zone := range map[string]string{"op-a": "za", "op-b": "zb", "op-c": "zc"} {
-				w.announce("op", pod, zone, "")
-				w.hosts(pod, zone, controls("ReplicaSet/op-6c5f8"))
-			}
-			w.hosts("old-0", "za", controls("ReplicaSet/op-7d4b9c"))
-			w.putConfigMap("op-lock", nil, byPod("old-0"))
-		},
-		"slow": func(w *world) {
-			w.server.Admitting = func(*http.Request) bool { time.Sleep(3 * time.Second); return true }
-		},
-		"refused": func(w *world) {
-			w.answers("update "+leasesPath, func(string, string) (int, apitest.Object) {
-				return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `admission webhook "x.test" denied the request: no`, "leases", "op")
-			})
-		},
-		"webhook-that-hangs": func(w *world) {
-			w.serves("policy", "webhook", "10.1.0.1")
-			w.guards(waits(6))
-		},
-		"webhooks-that-hang": func(w *world) {
-			w.serves("policy", "webhook", "10.1.0.1")
-			w.guards(waits(3))
-			w.mutates(3)
 		},
 		"next": func(w *world) {
 			w.putLease(led(phase(record.PhaseDual)))
@@ -256,15 +210,6 @@ func TestDoctorsRarerHints(t *testing.T) {
 			})
 		})
 	}
-	inABubble(t, func(t *testing.T, w *world) {
-		for pod, lock := range map[string]string{"op-a": "op", "op-b": "op", "op-c": "po"} {
-			w.announce(lock, pod, "za", "", inModeLease)
-			w.hosts(pod, "za", controls("ReplicaSet/op-6c5f8"))
-		}
-		w.putLease(newLease("op", "op-a_1", "za"))
-		w.putLease(newLease("po", "op-c_1", "za"))
-		golden(t, "hint-split", w.run("doctor"))
-	})
 }
 
 // TestEveryHintOfDoctorIsInAScene: each text by which doctor tells people what to do is in a golden
@@ -300,7 +245,7 @@ func TestEveryHintOfDoctorIsInAScene(t *testing.T) {
 			return true
 		})
 	})
-	if n < 50 {
+	if n < 30 {
 		t.Errorf("only %d hints were found", n)
 	}
 }

@@ -70,6 +70,15 @@ func (c cluster) checkNamespace(ctx context.Context, prefix string) (unknown str
 	return fmt.Sprintf("%scannot tell whether namespace %s exists: %s", prefix, c.namespace, c.role.explained(err)), nil
 }
 
+// absent is the error for a lock that does not exist.
+func (c cluster) absent(ctx context.Context, name string) error {
+	unknown, err := c.checkNamespace(ctx, "; ")
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; the first candidate to campaign creates the Lease%s", name, c.namespace, unknown)
+}
+
 // hasNoNamespace reports whether the namespace does not exist.
 func (c cluster) hasNoNamespace(ctx context.Context) (bool, error) {
 	id := apierror.Object{Resource: apierror.Namespaces, Name: c.namespace}

@@ -18,6 +18,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/demo"
@@ -90,6 +91,10 @@ func removal(namespace string) string {
 	return "kubectl delete leases -n " + namespace + " -l " + demoLabel + "=" + demoValue
 }
 
+// longestRequest bounds each request before a demonstration, and longestWrite each trial write: webhooks
+// may hold one up for that long.
+const longestRequest, longestWrite = 10 * time.Second, 30 * time.Second
+
 // pace is how long requests take.
 type pace struct{ median, slowest time.Duration }
 
@@ -98,7 +103,7 @@ const measured = 5
 
 // prepare tries everything that is needed, and creates nothing.
 func (d *demoCommand) prepare(ctx context.Context) error {
-	_, ahead, err := d.cluster.probe(ctx, d.env.now)
+	ahead, err := d.cluster.probe(ctx, d.env.now)
 	if err != nil {
 		return err
 	}
@@ -208,4 +213,41 @@ func remove(ctx context.Context, c cluster, all []coordinationv1.Lease) error {
 		cancel()
 	}
 	return errors.Join(errs...)
+}
+
+// probe asks the API server for its version, which everybody may, and returns by how much its clock is
+// ahead of this machine's; nil if it does not say.
+func (c cluster) probe(ctx context.Context, now func() time.Time) (*time.Duration, error) {
+	client, is := c.core.(*rest.RESTClient)
+	if !is || client.Client == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestRequest)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, client.Get().AbsPath("/version").URL().String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	sent := now()
+	answer, err := client.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }() // nobody reads it
+	between := sent.Add(now().Sub(sent) / 2)
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return nil, nil
+	}
+	d := date.Add(500 * time.Millisecond).Sub(between) // it has whole seconds
+	return &d, nil
+}
+
+// permits asks whether this user may do something in the namespace.
+func (c cluster) permits(ctx context.Context, what authorizationv1.ResourceAttributes) (bool, error) {
+	what.Namespace = c.namespace
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
+	answer := &authorizationv1.SelfSubjectAccessReview{}
+	err := rawapi.Request(c.authorization, http.MethodPost, apierror.AccessReviews, "").Body(review).Do(ctx).Into(answer)
+	return answer.Status.Allowed, apierror.Object{Resource: apierror.AccessReviews}.Explain(apierror.Create, err)
 }

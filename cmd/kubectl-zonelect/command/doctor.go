@@ -4,31 +4,23 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
-	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-const doctorLong = `The command checks the lock, its candidates, their service accounts, the clocks, the API
-server, and what stands before the API server. It changes nothing: a write that it tries is a dry run.
-Without LOCK it checks the locks of the namespace, 50 at most. With --pre it checks what stands in the
-way of an operator that is not installed yet.
+const doctorLong = `The command checks the lock, its candidates, their Deployment and their service accounts. It only
+reads. Without LOCK it checks the locks of the namespace, 50 at most. Before the operator is installed,
+--service-account names the account whose rights it checks.
 
 Each check gives a line. "->" says what to do.
   ok       all is well
@@ -41,7 +33,7 @@ zonelect-doctor grants the rights. With fewer rights, a note says what is not kn
 
 const doctorExample = `  kubectl zonelect doctor my-operator          # why does nobody lead?
   kubectl zonelect doctor -n metal3-system     # all locks of a namespace
-  kubectl zonelect doctor --pre my-operator -n metal3-system --service-account my-operator
+  kubectl zonelect doctor my-operator -n metal3-system --service-account my-operator   # before it is installed
   kubectl zonelect doctor my-operator -o json | jq '.findings[] | select(.result == "problem")'`
 
 // Diagnosis is what doctor found. It is printed, and never stored as such.
@@ -65,7 +57,6 @@ type doctorCommand struct {
 
 	observe    time.Duration
 	legacyName string
-	pre        bool
 	account    string
 }
 
@@ -84,8 +75,7 @@ func newDoctor(env *environment) *cobra.Command {
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.Flags().DurationVar(&d.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by this machine's clock. 0: trust the clock.")
 	c.Flags().StringVar(&d.legacyName, "legacy-name", "", "Name of the legacy lock. Default: the name on the Lease, or else the lock's.")
-	c.Flags().BoolVar(&d.pre, "pre", false, "Check the cluster and the namespace before the operator LOCK is installed.")
-	c.Flags().StringVar(&d.account, "service-account", "", "With --pre: the service account of the operator's pods. Default: default.")
+	c.Flags().StringVar(&d.account, "service-account", "", "The service account of the operator's pods, where no candidate is known.")
 	d.printer.addFlags(c)
 	return c
 }
@@ -96,12 +86,8 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 		return usage("--observe=%s must not be negative", d.observe)
 	case d.legacyName != "" && len(args) == 0:
 		return usage("--legacy-name is for one lock: name it")
-	case d.pre && d.legacyName != "":
-		return usage("--legacy-name is for a lock that is there, and not for --pre")
-	case !d.pre && d.account != "":
-		return usage("--service-account is for --pre")
-	case d.pre && len(args) == 0:
-		return usage("--pre needs the name that the lock will have: 'kubectl zonelect doctor --pre LOCK'")
+	case d.account != "" && len(args) == 0:
+		return usage("--service-account is for one lock: name it")
 	}
 	err := d.printer.complete()
 	if err != nil {
@@ -111,11 +97,7 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	d.cluster.LegacyName = d.legacyName
-	diagnose := d.diagnose
-	if d.pre {
-		diagnose = d.before
-	}
-	found, err := diagnose(ctx, args)
+	found, err := d.diagnose(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -136,42 +118,17 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 // mostLocks is how many locks are checked without LOCK: each takes some requests.
 const mostLocks = 50
 
-// diagnose reads, and makes all checks: those of the locks first.
+// diagnose reads the locks, and makes all checks of each.
 func (d *doctorCommand) diagnose(ctx context.Context, args []string) ([]doctor.Finding, error) {
 	locks, beyond, err := d.locks(ctx, args)
 	if err != nil {
 		return nil, err
 	}
-	on, err := d.cluster.examine(ctx, d.env.now, locks, "")
-	if err != nil {
-		return nil, err
-	}
 	var found []doctor.Finding
 	for _, l := range locks {
-		l.Offset, l.RoundTrip = on.Offset, on.RoundTrip()
 		found = append(found, l.Check()...)
 	}
-	return slices.Concat(found, beyond, on.Check()), nil
-}
-
-// before makes the checks that matter before anything is installed.
-func (d *doctorCommand) before(ctx context.Context, args []string) ([]doctor.Finding, error) {
-	name, account := args[0], cmp.Or(d.account, "default")
-	for what, value := range map[string]string{"LOCK": name, "--service-account": account} {
-		if faults := validation.IsDNS1123Subdomain(value); len(faults) > 0 {
-			return nil, usage("%s %q: %s", what, value, strings.Join(faults, "; "))
-		}
-	}
-	pre := d.cluster.before(ctx, name, account)
-	if !pre.Tries() || pre.Absent.Value || pre.Taken.Value != "" {
-		name = "" // nothing to try
-	}
-	on, err := d.cluster.examine(ctx, d.env.now, nil, name)
-	if err != nil {
-		return nil, err
-	}
-	on.Creates = true
-	return slices.Concat(pre.Check(), on.Check()), nil
+	return append(found, beyond...), nil
 }
 
 // locks reads the locks to check. The findings are about what is not among them.
@@ -196,8 +153,7 @@ func (d *doctorCommand) locks(ctx context.Context, args []string) ([]doctor.Lock
 		all = all[:mostLocks]
 		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", inspect.Many(n, "lock")), Hint: "name one of them"})
 	}
-	locks := d.locksOf(ctx, all)
-	return locks, append(beyond, doctor.Split(locks)...), nil
+	return d.locksOf(ctx, all), beyond, nil
 }
 
 // named reads one lock. That its Lease cannot be read is a finding, unless there is no
@@ -212,10 +168,8 @@ func (d *doctorCommand) named(ctx context.Context, name string) (doctor.Lock, er
 		if err != nil {
 			return doctor.Lock{}, err
 		}
-		for _, note := range []string{unknown, d.cluster.meant(ctx, name)} {
-			if note != "" {
-				found.Notes = append(found.Notes, note)
-			}
+		if unknown != "" {
+			found.Notes = append(found.Notes, unknown)
 		}
 	}
 	return d.locksOf(ctx, []inspect.Election{found})[0], nil
@@ -229,10 +183,6 @@ func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []d
 		problems = append(problems, "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
 	}
 	err := d.cluster.Observe(ctx, all, d.env.now, d.observe)
-	budgets := read(d.cluster, func() ([]policyv1.PodDisruptionBudget, error) {
-		list, err := rawapi.List[policyv1.PodDisruptionBudget](ctx, d.cluster.policy, apierror.PodDisruptionBudgets, d.cluster.namespace, "")
-		return list.Items, err
-	})
 	now := d.env.now() // what else is read may take longer than a lease
 	if err != nil {
 		problems = append(problems, "the lock could not be watched: "+d.cluster.role.explained(err))
@@ -240,8 +190,7 @@ func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []d
 	locks := make([]doctor.Lock, 0, len(all))
 	for _, e := range all {
 		e.Notes = append(e.Notes, problems...)
-		d.cluster.Meant(ctx, &e)
-		l := doctor.Lock{Election: e, Now: now, Budgets: budgets, LegacyPod: d.cluster.legacyPod(ctx, e)}
+		l := doctor.Lock{Election: e, Now: now, Account: d.account, LegacyPod: d.cluster.legacyPod(ctx, e)}
 		if l.Accounts() {
 			l.Rights = d.cluster.rightsOf(ctx, l.Needs())
 		}
@@ -269,7 +218,7 @@ func (d *doctorCommand) surroundings(ctx context.Context, all []inspect.Election
 	return err
 }
 
-// print prints the findings: by lock, and then those of the cluster.
+// print prints the findings: by lock, and then those of the namespace.
 func (d *doctorCommand) print(all Diagnosis) error {
 	if d.printer.objects != nil {
 		return printObject(d.env.streams.Out, d.printer.objects, &all)
@@ -291,7 +240,7 @@ func (d *doctorCommand) print(all Diagnosis) error {
 
 func (d *doctorCommand) heading(lock string) string {
 	if lock == "" {
-		return "cluster, and namespace " + d.cluster.namespace
+		return "namespace " + d.cluster.namespace
 	}
 	return fmt.Sprintf("lock %s in namespace %s", lock, d.cluster.namespace)
 }

@@ -6,19 +6,12 @@ package command
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -26,73 +19,10 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// well makes a cluster without a fault: three candidates, three API servers, and zonelect's
-// FlowSchema.
+// well makes a cluster without a fault, with three candidates.
 func (w *world) well() {
 	w.three()
 	w.putLease(led())
-	w.serves("default", "kubernetes", "10.0.0.1", "10.0.0.2", "10.0.0.3")
-	w.server.Put("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/operator-leases", &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "operator-leases"}})
-}
-
-// serves puts up the endpoints of a Service.
-func (w *world) serves(namespace, service string, addresses ...string) {
-	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		Ports:      []discoveryv1.EndpointPort{{Port: ptr.To(int32(6443))}},
-	}
-	for _, a := range addresses {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
-	}
-	w.server.Put("/apis/discovery.k8s.io/v1/namespaces/"+namespace+"/endpointslices/"+service, slice)
-}
-
-// guards puts a webhook before the writes of Leases.
-func (w *world) guards(changes ...func(*admissionv1.ValidatingWebhook)) {
-	hook := admissionv1.ValidatingWebhook{
-		Name:         "leases.policy.test",
-		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "webhook"}},
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-			Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
-		}},
-	}
-	for _, change := range changes {
-		change(&hook)
-	}
-	w.server.Put("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/policy", &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Webhooks: []admissionv1.ValidatingWebhook{hook},
-	})
-}
-
-// waits is the timeout of a webhook that need not answer.
-func waits(seconds int32) func(*admissionv1.ValidatingWebhook) {
-	return func(hook *admissionv1.ValidatingWebhook) {
-		hook.FailurePolicy, hook.TimeoutSeconds = ptr.To(admissionv1.Ignore), &seconds
-	}
-}
-
-// mutates puts another webhook before them, which may change them and need not answer.
-func (w *world) mutates(seconds int32) {
-	w.server.Put("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/defaults", &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "defaults"},
-		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: "leases.defaults.test", FailurePolicy: ptr.To(admissionv1.Ignore), TimeoutSeconds: &seconds,
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "webhook"}},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-				Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
-			}},
-		}},
-	})
-}
-
-// limits puts up a quota of Leases that is used up.
-func (w *world) limits(name corev1.ResourceName) {
-	four := corev1.ResourceList{name: resource.MustParse("4")}
-	w.server.Put("/api/v1/namespaces/ns/resourcequotas/objects", &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "objects"}, Status: corev1.ResourceQuotaStatus{Hard: four, Used: four},
-	})
 }
 
 // answers makes the server answer certain requests otherwise.
@@ -151,46 +81,9 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			w.announce("op", "op-c", "", "", inModeLease, func(o *presence.Object) { o.Version, o.Node = "v1.1.0", "node-zc" })
 			w.putLease(led(func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationPod] = "" }))
 		}, "warning environment these candidates know neither their node nor their zone: op-b_1", exitOK},
-		"clock-of-this-machine": {func(w *world) {
-			w.skew = 10 * time.Minute
-		}, "warning clock this machine's clock is 10m0s behind the API server's", exitOK},
-		"clock-of-the-holder": {func(w *world) {
-			w.putLease(led(renewed(-5 * time.Second)))
-		}, "warning clocks the Lease's renewTime is 5s in the future by the API server's clock", exitOK},
 		"rights": {func(w *world) {
 			w.lacks = map[string]bool{"update leases": true, "list leases": true}
 		}, "problem rights service account default may not update leases.coordination.k8s.io/op", exitError},
-		"slow": {func(w *world) {
-			w.slow = map[string]time.Duration{"/leases": 1200 * time.Millisecond}
-			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(3)) }))
-		}, "warning timing a lease of 3s is short for requests of 1.2s", exitOK},
-		"no-servers-known": {func(w *world) {
-			w.answers("endpointslices", apitest.Forbidden)
-		}, "note servers how many API servers there are is not known: endpointslices in namespace default: list: needs verb", exitOK},
-		"webhook": {func(w *world) {
-			w.guards()
-		}, "problem webhooks webhook leases.policy.test of ValidatingWebhookConfiguration policy (service policy/webhook) is asked before leases and configmaps are written, it must answer, and its service has no endpoint that is ready", exitError},
-		"webhook-that-answers": {func(w *world) {
-			w.serves("policy", "webhook", "10.1.0.1")
-			w.guards()
-		}, "warning webhooks webhook leases.policy.test", exitOK},
-		"policy": {func(w *world) {
-			w.forbids("no-leases")
-		}, "note policies ValidatingAdmissionPolicy no-leases may refuse writes of leases (bound by everywhere)", exitOK},
-		"quota": {func(w *world) {
-			w.server.Delete(leasesPath + "op")
-			w.limits("count/leases.coordination.k8s.io")
-		}, "problem quotas quota objects allows 4 Leases, and all are used: the lock cannot be created", exitError},
-		"sheds-load": {func(w *world) {
-			w.server.Delete("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/operator-leases")
-			n := 0
-			w.answers("list /apis/coordination", func(string, string) (int, apitest.Object) {
-				if n++; n < 2 { // the presences
-					return 0, nil
-				}
-				return http.StatusTooManyRequests, apitest.Status(http.StatusTooManyRequests, "TooManyRequests", "too many requests", "", "")
-			})
-		}, "problem flowcontrol the API server sheds load", exitError},
 		"endless": {func(w *world) {
 			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(365 * 24 * 3600)) }))
 		}, "problem timing the Lease says that it lasts 365d", exitError},
@@ -257,24 +150,6 @@ func saysLine(out, want string) bool {
 	return false
 }
 
-// forbids puts up a policy for Leases that denies.
-func (w *world) forbids(name string) {
-	const path = "/apis/admissionregistration.k8s.io/v1/"
-	w.server.Put(path+"validatingadmissionpolicies/"+name, &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-			RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Update},
-				Rule:       admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"leases"}},
-			},
-		}}}},
-	})
-	w.server.Put(path+"validatingadmissionpolicybindings/everywhere", &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "everywhere"},
-		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
-	})
-}
-
 func TestDoctorLooksAtAllLocksInEveryFormat(t *testing.T) {
 	for name, args := range map[string][]string{
 		"doctor-all":      {"doctor"},
@@ -282,6 +157,7 @@ func TestDoctorLooksAtAllLocksInEveryFormat(t *testing.T) {
 		"doctor-yaml":     {"doctor", "op", "-o", "yaml"},
 		"doctor-template": {"doctor", "-o", "jsonpath={.problems} {.findings[?(@.result==\"problem\")].lock}"},
 		"doctor-absent":   {"doctor", "none"},
+		"doctor-account":  {"doctor", "none", "--service-account", "op"},
 		"doctor-nowhere":  {"doctor", "-n", "nss"},
 		"doctor-format":   {"doctor", "-o", "wide"},
 		"doctor-legacy":   {"doctor", "--legacy-name", "x"},
@@ -362,11 +238,6 @@ func TestDoctorSaysWhatMayNotBeReadAndGoesOn(t *testing.T) {
 		"list /apis/coordination.k8s.io":        "note lock the candidates are not known:",
 		"/pods/":                                "note lock whether the candidates' pods run is not known:",
 		"/nodes":                                "note lock whether the candidates' nodes are ready is not known:",
-		"validatingwebhookconfigurations":       "note webhooks whether webhooks stand before Leases is not known:",
-		"validatingadmissionpolicybindings":     "note policies whether policies stand before Leases is not known:",
-		"resourcequotas":                        "note quotas whether a quota is used up is not known:",
-		"flowschemas":                           "note flowcontrol whether requests for Leases have a FlowSchema of their own is not known:",
-		"endpointslices":                        "note servers how many API servers there are is not known:",
 		"no subject access review may be made!": "note rights whether the candidates may write the lock is not known:",
 	} {
 		t.Run(right, func(t *testing.T) {
@@ -375,7 +246,7 @@ func TestDoctorSaysWhatMayNotBeReadAndGoesOn(t *testing.T) {
 				w.answers(right, apitest.Forbidden)
 				w.denied = strings.HasSuffix(right, "!")
 				r := w.run("doctor", "op")
-				if !saysLine(r.out, want) || !strings.Contains(r.out, role) || !strings.Contains(r.out, "  quotas  ") {
+				if !saysLine(r.out, want) || !strings.Contains(r.out, role) {
 					t.Errorf("want %q%s:\n%s%s", want, role, r.out, r.errors)
 				}
 			})
@@ -389,54 +260,4 @@ func TestDoctorSaysWhatMayNotBeReadAndGoesOn(t *testing.T) {
 		w.absent = fmt.Errorf("no route to host")
 		golden(t, "doctor-no-server", w.run("doctor", "op"))
 	})
-}
-
-// TestDoctorTriesAWriteAndChangesNothing: it is slow where webhooks are, which a read does not show.
-func TestDoctorTriesAWriteAndChangesNothing(t *testing.T) {
-	message := func(code int, reason, text string) func(string, string) (int, apitest.Object) {
-		return func(string, string) (int, apitest.Object) {
-			return code, apitest.Status(code, reason, text, "leases", "op")
-		}
-	}
-	for name, tc := range map[string]struct {
-		waits   time.Duration                                 // how long the admission takes
-		answers func(verb, path string) (int, apitest.Object) // nil if the server admits it
-		want    string
-		code    int
-	}{
-		"fast":              {0, nil, "ok latency coordination.k8s.io/v1 is served; requests took get: 0s, 0s, 0s; list: 0s, 0s, 0s; trial write: 0s, 0s, 0s", exitOK},
-		"slow":              {5 * time.Second, nil, "warning timing a lease of 15s is short for requests of 5s: beyond 4.5s a leader loses its terms", exitOK},
-		"may only read":     {0, apitest.Forbidden, "note latency how long a write takes is not known: lease ns/op: update: needs verb \"update\"", exitOK},
-		"side effects":      {0, message(http.StatusBadRequest, "BadRequest", `admission webhook "x.test" does not support dry run`), `note latency how long a write takes is not known: lease ns/op: update: admission webhook "x.test" does not support dry run`, exitOK},
-		"refused":           {0, message(http.StatusForbidden, "Forbidden", `admission webhook "x.test" denied the request: no`), "warning latency a trial write of a Lease, which changes nothing, was refused", exitOK},
-		"no answer":         {0, message(http.StatusInternalServerError, "InternalError", `Internal error occurred: failed calling webhook "x.test"`), "warning latency a trial write of a Lease, which changes nothing, was refused", exitOK},
-		"written meanwhile": {0, message(http.StatusConflict, "Conflict", "the object has been modified"), "ok latency coordination.k8s.io/v1 is served; requests took get: 0s, 0s, 0s; list: 0s, 0s, 0s", exitOK},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
-				w.well()
-				w.server.Admitting = func(r *http.Request) bool {
-					if r.URL.Query().Get("dryRun") != metav1.DryRunAll || r.URL.Path != leasesPath+"op" || r.Method != http.MethodPut {
-						t.Errorf("doctor writes: %s %s", r.Method, r.URL)
-					}
-					time.Sleep(tc.waits)
-					return true
-				}
-				if tc.answers != nil {
-					w.answers("update "+leasesPath, tc.answers)
-				}
-				before := maps.Clone(w.server.Objects)
-				r := w.run("doctor", "op")
-				if r.code != tc.code || !saysLine(r.out, tc.want) || !maps.EqualFunc(before, w.server.Objects, func(a, b apitest.Object) bool { return reflect.DeepEqual(a, b) }) {
-					t.Errorf("exit code %d, want %d and %q, and nothing changed:\n%s%s", r.code, tc.code, tc.want, r.out, r.errors)
-				}
-				if tc.waits > 0 && strings.Count(r.out, "5s, 5s") > 0 {
-					t.Errorf("a slow write was tried again:\n%s", r.out)
-				}
-				if name == "may only read" && !strings.Contains(r.out, "; ClusterRole zonelect-doctor-trial grants that") {
-					t.Errorf("it does not say who may:\n%s", r.out)
-				}
-			})
-		})
-	}
 }

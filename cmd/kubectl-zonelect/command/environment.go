@@ -51,8 +51,6 @@ type environment struct {
 // clients are clients of the API groups that the commands need, v1 each.
 type clients struct {
 	core, apps, coordination, authorization rest.Interface
-	admission, discovery, policy            rest.Interface
-	flowControl, rbac                       rest.Interface
 }
 
 func newEnvironment(streams genericiooptions.IOStreams) *environment {
@@ -106,7 +104,5 @@ func (e *environment) dial() (clients, error) {
 	return clients{
 		core: set.CoreV1().RESTClient(), apps: set.AppsV1().RESTClient(),
 		coordination: set.CoordinationV1().RESTClient(), authorization: set.AuthorizationV1().RESTClient(),
-		admission: set.AdmissionregistrationV1().RESTClient(), discovery: set.DiscoveryV1().RESTClient(), policy: set.PolicyV1().RESTClient(), flowControl: set.FlowcontrolV1().RESTClient(),
-		rbac: set.RbacV1().RESTClient(),
 	}, nil
 }

@@ -21,15 +21,10 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -60,7 +55,6 @@ type world struct {
 	absent error                    // why there is no cluster; nil if there is one
 	sick   map[string]string        // why candidates are unhealthy, by identity
 	lost   map[string]bool          // which candidates do not know their zone, by identity
-	skew   time.Duration            // by how much the API server's clock is ahead
 	slow   map[string]time.Duration // how long requests take, by the ends of their paths
 	lacks  map[string]bool          // what service accounts may not do, as in "update leases"
 	deaf   atomic.Bool              // what is sent to the plugin is lost, and nothing is answered
@@ -76,7 +70,7 @@ type world struct {
 // know: access reviews, and the version.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 	w.asked.Add(1)
-	a.Header().Set("Date", time.Now().Add(w.skew).UTC().Format(http.TimeFormat))
+	a.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	for end, d := range w.slow {
 		if strings.HasSuffix(r.URL.Path, end) {
 			time.Sleep(d)
@@ -194,11 +188,6 @@ func (w *world) environment(to http.Handler, streams genericiooptions.IOStreams)
 			apps:          apitest.Wire(w.t, to, appsv1.SchemeGroupVersion),
 			coordination:  apitest.Wire(w.t, to, coordinationv1.SchemeGroupVersion),
 			authorization: apitest.Wire(w.t, to, authorizationv1.SchemeGroupVersion),
-			admission:     apitest.Wire(w.t, to, admissionv1.SchemeGroupVersion),
-			discovery:     apitest.Wire(w.t, to, discoveryv1.SchemeGroupVersion),
-			flowControl:   apitest.Wire(w.t, to, flowcontrolv1.SchemeGroupVersion),
-			rbac:          apitest.Wire(w.t, to, rbacv1.SchemeGroupVersion),
-			policy:        apitest.Wire(w.t, to, policyv1.SchemeGroupVersion),
 		}, w.absent
 	}
 	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")

@@ -116,9 +116,9 @@ other candidate that announced itself can run. "-": not known, because no candid
 one has a takeover delay of its own or other preferences.
 
 LEASE LEFT goes up with each renewal. Only when nothing is left may another candidate take over, unless
-the leader releases the lock or is proven dead. LEASE LEFT is not the trust of the leader, which stops its
-work sooner, after RenewDeadline. With a tilde the number comes from the holder's clock and this machine's,
-which may differ. Without a tilde this command saw the renewal, as with --watch.
+the leader releases the lock or is proven dead. LEASE LEFT is not the trust of the leader, which stops
+its work sooner, after RenewDeadline. With a tilde the number comes from the holder's clock and this
+machine's, which may differ. Without a tilde this command saw the renewal, as with --watch.
 
 TOKEN: the leader writes the token with its first renewal, a few seconds after it took the Lease.
 
@@ -132,33 +132,17 @@ a line for each change. Changes of a legacy object alone show within 5 seconds.
 
 Without LOCK, the command lists the Leases that have zonelect's annotations or candidates.`
 
-const doctorDetails = `The checks of a lock:
+const doctorDetails = `The checks:
   lock         who leads, since when; or the state of a lock that nobody leads
   candidates   how many there are, where, whether they are ready, healthy and of one workload
-  workload     what the Deployment lacks: replicas, grace period, spread, a disruption budget
   environment  what the candidates do not know about themselves: their pod, node or zone
-  clocks       times on the Lease that are in the future
-  timing       a lease that is too short for the API server, or that does not end
+  workload     a grace period that is too short to release the lock
+  timing       how slow requests may become, or a lease that does not end; no request is measured
   rights       whether the candidates' service accounts may write the lock
-  legacy       who has the legacy lock, whether its name fits, whether a migration stands still
+  legacy       who has the legacy lock, whether a migration stands still
 
-The checks of the cluster and the namespace:
-  latency      how long requests for Leases take from here, and a trial write with its webhooks
-  clock        this machine's clock beside the API server's
-  servers      how many API servers there are
-  webhooks     admission webhooks that are asked before a lock is written
-  policies     admission policies that may refuse the write
-  quotas       quotas that are used up
-  flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
-
-The checks with --pre:
-  name         whether a Lease has the name already
-  version      what a pod can know about itself on this version of Kubernetes
-  zones        in how many zones there are nodes
-  install      whether you may grant the candidates their rights: a trial of the Role
-  rights       what the service account of the operator's pods may do already
-
-ClusterRole zonelect-doctor-trial, which comes with zonelect-doctor, grants the trial write.`
+Without a Lease, these say what is known: in which zones there are nodes, and with --service-account what
+that account may do.`
 
 const evacuateDetails = `A leader stays if there is no candidate elsewhere, and moves as soon as there is one. A leader whose zone
 nobody knows counts as one that stayed. A candidate that does not know its zone is in that of its node's

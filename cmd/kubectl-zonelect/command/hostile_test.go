@@ -24,7 +24,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +67,7 @@ var hostile = map[string]string{
 var hostileLines = map[string][]string{
 	"":                 {"", "TEXT", "--TEXT", "-n TEXT status op"},
 	"status":           {"", "op", "-A", "TEXT", "-n TEXT", "op --observe TEXT", "op --legacy-name TEXT", "--color TEXT"},
-	"doctor":           {"", "op", "rec", "TEXT", "op --legacy-name TEXT"},
+	"doctor":           {"", "op", "rec", "TEXT", "op --legacy-name TEXT", "op --service-account TEXT"},
 	"audit":            {"--for 16s", "-A --for 1s", "--for TEXT", "TEXT"},
 	"demo":             {"TEXT"},
 	"demo-candidate":   {"TEXT"},
@@ -142,18 +141,6 @@ func (w *world) attacked(text string) {
 	w.hosts("op-b", "zb", func(p *corev1.Pod, n *corev1.Node) {
 		p.Status.Phase, p.Spec.ServiceAccountName, p.Annotations = corev1.PodPhase(text), text, map[string]string{"a": text}
 		n.Labels[corev1.LabelTopologyZone], n.Status.Conditions = "zb", nil
-	})
-	w.server.Put("/api/v1/namespaces/ns/resourcequotas/q", &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q" + text}, Status: corev1.ResourceQuotaStatus{
-		Hard: corev1.ResourceList{"count/leases.coordination.k8s.io": {}}, Used: corev1.ResourceList{"count/leases.coordination.k8s.io": {}},
-	}})
-	w.forbids("p")
-	w.server.Change("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/p", func(o apitest.Object) { o["metadata"].(apitest.Object)["name"] = "p" + text })
-	w.server.Put("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/h", &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "h" + text},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "w" + text, ClientConfig: admissionv1.WebhookClientConfig{URL: ptr.To("https://h/" + text)},
-			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"*"}, Rule: admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*"}}}},
-		}},
 	})
 	w.version = "v1.36.3" + text
 }

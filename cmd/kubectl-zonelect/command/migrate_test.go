@@ -357,3 +357,26 @@ func TestStatusSaysThatAnElectionRecordIsNotSealed(t *testing.T) {
 		}
 	})
 }
+
+// TestALockThatNeverWasALegacyLockIsNotMigrated: there is no step, so nobody is asked to confirm one.
+func TestALockThatNeverWasALegacyLockIsNotMigrated(t *testing.T) {
+	const never = "the lock is a Lease alone"
+	for _, tc := range []struct {
+		verb string
+		code int
+	}{{"plan", exitOK}, {"advance", exitRefused}, {"rollback --yes", exitRefused}, {"clean --dry-run", exitRefused}} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.three()
+			r := w.run(append(strings.Fields("migrate "+tc.verb), "op")...)
+			if r.code != tc.code || !strings.Contains(r.out, never) || strings.Contains(r.out+r.errors, "roll out the operator's version") || strings.Contains(r.errors, "terminal") {
+				t.Errorf("%s: exit code %d: %s%s", tc.verb, r.code, r.out, r.errors)
+			}
+		})
+	}
+	inABubble(t, func(t *testing.T, w *world) { // it may yet be one
+		w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1)))
+		if r := w.run("migrate", "plan", "op"); strings.Contains(r.out, never) {
+			t.Errorf("it says:\n%s", r.out)
+		}
+	})
+}

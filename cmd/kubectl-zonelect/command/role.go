@@ -24,9 +24,6 @@ const (
 	roleShift   role = "shift"
 	roleMigrate role = "migrate"
 	roleDemo    role = "demo"
-
-	// roleTrial is in config/people/doctor: there is no right to trial writes alone.
-	roleTrial role = "doctor-trial"
 )
 
 // roleKey marks commands with their role.

@@ -171,7 +171,6 @@ func (s *statusCommand) one(ctx context.Context, name string) error {
 	if err := s.cluster.Surroundings(ctx, &found); err != nil {
 		return err
 	}
-	s.cluster.Meant(ctx, &found)
 	list := []inspect.Election{found}
 	s.zones.Find(ctx, list)
 	if err := s.cluster.Observe(ctx, list, s.env.now, s.observe); err != nil {

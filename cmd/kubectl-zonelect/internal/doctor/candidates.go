@@ -4,9 +4,7 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,7 +20,7 @@ func checkCandidates(l Lock) []Finding {
 	}
 	present := inspect.Present(l.Candidates)
 	if len(present) == 0 {
-		return []Finding{l.noCandidate()}
+		return append([]Finding{l.noCandidate()}, l.zones()...)
 	}
 	var all []Finding
 	fit := 0
@@ -37,9 +35,9 @@ func checkCandidates(l Lock) []Finding {
 		all = append(all, say(Problem, unfit).do("mend one of them: see above"))
 	}
 	all = append(all, l.spread(present)...)
-	all = append(all, l.evacuated(present)...)
-	all = append(all, versions(present)...)
-	all = append(all, l.workloads(present)...)
+	if text := inspect.SeveralWorkloads(present); text != "" && !l.migrating() {
+		all = append(all, say(Warning, "%s", text).do("only one of them leads at a time: give each program a lock name of its own, unless they are one program by intent"))
+	}
 	if len(all) == 0 {
 		all = append(all, allWell(present))
 	}
@@ -81,6 +79,18 @@ func (l Lock) noCandidate() Finding {
 		do("does the program run? Candidates of client-go, and those without the right to get, list and create leases, cannot be seen")
 }
 
+// zones says where candidates could run, of a lock that has none.
+func (l Lock) zones() []Finding {
+	switch zones := l.ZonesWithNodes; len(zones) {
+	case 0:
+		return nil
+	case 1:
+		return []Finding{say(Note, "all nodes that have a zone are in %s: nobody is left to lead if that is lost", zones[0])}
+	default:
+		return []Finding{say(OK, "there are nodes in %d zones: %s", len(zones), list(zones))}
+	}
+}
+
 // candidate says what is wrong with one.
 func (l Lock) candidate(c inspect.Candidate) []Finding {
 	var all []Finding
@@ -116,47 +126,6 @@ func (l Lock) spread(present []inspect.Candidate) []Finding {
 		return []Finding{say(Warning, "%s", f.Warnings[0]).do("use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", Page("install.md"))}
 	}
 	return nil
-}
-
-// evacuated says whether people have asked leadership out of every zone that has candidates.
-func (l Lock) evacuated(present []inspect.Candidate) []Finding {
-	var out []string
-	for _, e := range l.Status(l.Now).Evacuated {
-		if !e.Over {
-			out = append(out, e.Zone)
-		}
-	}
-	why := inspect.NobodyOutside(out, present)
-	if len(out) == 0 || why == "" {
-		return nil
-	}
-	return []Finding{say(Warning, "%s; evacuated are %s", why, list(out)).do("%s ends an evacuation", l.kubectl("zonelect restore ZONE"))}
-}
-
-// versions says whether candidates are of different versions or modes.
-func versions(present []inspect.Candidate) []Finding {
-	var all []Finding
-	for _, t := range []struct {
-		what string
-		of   func(inspect.Candidate) string
-	}{
-		{"versions", func(c inspect.Candidate) string { return c.Version }},
-		{"modes", func(c inspect.Candidate) string { return c.Mode }},
-	} {
-		by := map[string]int{}
-		for _, c := range present {
-			by[cmp.Or(t.of(c), "unknown")]++
-		}
-		if len(by) < 2 {
-			continue
-		}
-		var counted []string
-		for _, name := range slices.Sorted(maps.Keys(by)) {
-			counted = append(counted, fmt.Sprintf("%s (%d)", name, by[name]))
-		}
-		all = append(all, say(Note, "the candidates have different %s: %s", t.what, list(counted)).do("that is normal during a rollout; if it lasts, finish the rollout"))
-	}
-	return all
 }
 
 // checkEnvironment says what candidates do not know about themselves.
@@ -246,8 +215,8 @@ var verbs = []struct{ verb, without string }{
 	{"list", "candidates do not know of each other, so that none goes first"},
 }
 
-// LeaseRights returns the permissions that a service account needs for a Lease.
-func LeaseRights(account, namespace, lock string, exists bool) []Right {
+// leaseRights returns the permissions that a service account needs for a Lease.
+func leaseRights(account, namespace, lock string, exists bool) []Right {
 	all := make([]Right, 0, len(verbs))
 	for _, v := range verbs {
 		r := Right{Account: account, Verb: v.verb, Group: "coordination.k8s.io", Resource: "leases", Name: lock, Namespace: namespace, Without: v.without}
@@ -267,7 +236,7 @@ func LeaseRights(account, namespace, lock string, exists bool) []Right {
 func (l Lock) Needs() []Right {
 	var all []Right
 	for _, account := range l.accounts() {
-		all = append(all, LeaseRights(account, l.Namespace, l.Name, l.Lease != nil)...)
+		all = append(all, leaseRights(account, l.Namespace, l.Name, l.Lease != nil)...)
 		for _, verb := range l.legacyVerbs() {
 			r := Right{Account: account, Verb: verb, Resource: l.legacyResource(), Name: l.legacyName(), Namespace: l.Namespace}
 			if verb == "create" {
@@ -279,8 +248,8 @@ func (l Lock) Needs() []Right {
 	return all
 }
 
-// accounts are the service accounts of the candidates' pods, sorted; one without a name if
-// none is known.
+// accounts are the service accounts of the candidates' pods, sorted; if none is known, that which the
+// user named, or one without a name.
 func (l Lock) accounts() []string {
 	var all []string
 	for _, c := range inspect.Present(l.Candidates) {
@@ -290,12 +259,12 @@ func (l Lock) accounts() []string {
 	}
 	slices.Sort(all)
 	if len(all) == 0 {
-		return []string{""}
+		return []string{l.Account}
 	}
 	return slices.Compact(all)
 }
 
-// Accounts reports whether a service account of a candidate is known.
+// Accounts reports whether a service account is known.
 func (l Lock) Accounts() bool { return l.accounts()[0] != "" }
 
 // checkRights says what the candidates may not do.

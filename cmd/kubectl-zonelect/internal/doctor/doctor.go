@@ -3,9 +3,8 @@
 
 // Package doctor finds out why nobody leads a lock, or why it took long.
 //
-// Its checks are pure: a [Lock] and a [Cluster] are what was read, and [Lock.Check] and
-// [Cluster.Check] judge it. What could not be read is a [Fact] that says why, and the check
-// that needs it says so.
+// Its checks are pure: a [Lock] is what was read, and [Lock.Check] judges it. What could not be read is
+// a [Fact] that says why, and the check that needs it says so.
 package doctor
 
 import (
@@ -28,7 +27,7 @@ const (
 
 // Finding is what one check found.
 type Finding struct {
-	Lock   string `json:"lock,omitempty"` // empty if it is about the cluster
+	Lock   string `json:"lock,omitempty"` // empty if it is about the namespace
 	Check  string `json:"check"`
 	Result Result `json:"result"`
 	Text   string `json:"text"`
@@ -49,11 +48,6 @@ func (f Finding) do(format string, args ...any) Finding {
 
 func say(r Result, format string, args ...any) Finding {
 	return Finding{Result: r, Text: fmt.Sprintf(format, args...)}
-}
-
-// unread says that something could not be checked.
-func unread(what, why string) []Finding {
-	return []Finding{say(Note, "%s is not known: %s", what, why)}
 }
 
 // Fact is something that was read. Unknown is why it could not be; then it has no value.

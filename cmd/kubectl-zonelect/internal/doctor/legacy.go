@@ -4,7 +4,6 @@
 package doctor
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -78,7 +77,8 @@ func checkLegacy(l Lock) []Finding {
 		return all
 	}
 	if len(all) == 0 && l.Lease != nil {
-		all = append(all, l.next())
+		all = append(all, say(Note, "the migration is in phase %s, and no candidate waits for anything", l.Phase()).
+			do("it goes on when somebody takes the next step: %s says what that needs", l.plan()))
 	}
 	return all
 }
@@ -129,22 +129,6 @@ func orUnknown(s string) string {
 		return "in an unknown state"
 	}
 	return s
-}
-
-// next says how a migration that nothing holds back goes on.
-func (l Lock) next() Finding {
-	plan := l.plan() + " says what the next step needs"
-	present := inspect.Present(l.Candidates)
-	old := slices.ContainsFunc(present, func(c inspect.Candidate) bool { return !c.TakesPart() })
-	switch {
-	case l.Phase() == record.PhaseSealed:
-		return say(OK, "the migration is in phase sealed: only the Lease counts").do("%s", plan)
-	case l.nobodyLeads() || len(l.missing()) > 0:
-		return say(Note, "the migration is in phase %s, and cannot go on while nobody leads or may lead", l.Phase()).do("see the checks lock and rights first; %s", plan)
-	case old:
-		return say(Note, "the migration is in phase %s, and some candidates take no part in it", l.Phase()).do("it stands still until all run with mode auto or dual; %s", plan)
-	}
-	return say(Note, "the migration is in phase %s, and no candidate waits for anything", l.Phase()).do("it goes on when somebody takes the next step: %s", plan)
 }
 
 // legacyLeads reports whether a pod leads by the legacy lock, and the migration says that it should.

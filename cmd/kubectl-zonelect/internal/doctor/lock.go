@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/election"
@@ -24,14 +23,10 @@ type Lock struct {
 	Now time.Time // by the clock of this machine
 	// Unread is why the Lease could not be read; empty if it was, or if there is none.
 	Unread string
-	// Offset is how far the API server's clock is ahead of this machine's; nil if unknown.
-	Offset *time.Duration
-	// RoundTrip is the longest that a request took from here.
-	RoundTrip time.Duration
+	// Account is the service account of the candidates' pods, for when no candidate says its own.
+	Account string
 	// Rights says what the candidates' service accounts may do, of what Needs returns.
 	Rights Fact[[]Right]
-	// Budgets are the PodDisruptionBudgets of the namespace.
-	Budgets Fact[[]policyv1.PodDisruptionBudget]
 	// LegacyPod is the state of the pod that holds the leader-for-life lock; empty if none does.
 	LegacyPod Fact[string]
 }
@@ -46,11 +41,9 @@ func (l Lock) Check() []Finding {
 		{"candidates", checkCandidates},
 		{"environment", checkEnvironment},
 		{"workload", checkWorkload},
-		{"clocks", checkClocks},
 		{"timing", checkTiming},
 		{"rights", checkRights},
 		{"legacy", checkLegacy},
-		{"legacy", checkName},
 	}...))
 }
 
@@ -95,13 +88,13 @@ func (l Lock) stateFinding() Finding {
 			do("the work begins when that is over: see check legacy, or %s", l.plan())
 	case inspect.Stale:
 		if ago < 0 {
-			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("see check clocks; run this again with a longer --observe")
+			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("run this again with a longer --observe")
 		}
 		f := say(Problem, "%s holds the lock and does not renew it: %s", *s.Leader, note)
 		if l.Snapshot().Record.LeaseDuration <= 0 {
 			return f.do("see check timing")
 		}
-		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates, rights, webhooks and quotas; %s", l.lasts(), watch)
+		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates and rights, and the candidates' logs; %s", l.lasts(), watch)
 	case inspect.Expired:
 		return l.untaken("%s held the lock last, and nobody took it: %s", *s.Leader, note)
 	case inspect.Absent:
@@ -127,7 +120,7 @@ func (l Lock) untaken(format string, args ...any) Finding {
 	f := say(Problem, format, args...)
 	why, check := l.why()
 	if why == "" {
-		return f.do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
+		return f.do("no candidate runs, or none may write the Lease: see the checks candidates and rights, and the candidates' logs")
 	}
 	f.Text += ": " + why
 	return f.do("see check %s", check)
@@ -204,7 +197,7 @@ func (l Lock) absent() Finding {
 	}
 	if len(inspect.Present(l.Candidates)) > 0 {
 		return say(Problem, "there is no Lease, although candidates have announced themselves").
-			do("the first candidate to campaign creates it: see the checks rights, webhooks and quotas, and the candidates' logs")
+			do("the first candidate to campaign creates it: see check rights, and the candidates' logs")
 	}
 	return say(Problem, "there is no Lease, and no candidate has announced itself").
 		do("check the name and -n ('kubectl zonelect status -A' lists all locks); does the program run, and campaign? The first candidate creates the Lease")
@@ -234,44 +227,8 @@ func waitsFor(s inspect.Status) string {
 	return s.Legacy.Holder + " has the legacy lock" // the only other reason for this state
 }
 
-// checkClocks compares the clocks of this machine, of the API server and of the holder. The
-// election needs none of them; people do.
-func checkClocks(l Lock) []Finding {
-	var all []Finding
-	now, by := l.Now, "this machine's clock"
-	if l.Offset != nil {
-		now, by = l.Now.Add(*l.Offset), "the API server's clock"
-	}
-	if l.Lease == nil {
-		return nil
-	}
-	r := l.Snapshot().Record
-	for _, t := range []struct {
-		name string
-		at   time.Time
-	}{{"renewTime", r.RenewTime}, {"acquireTime", r.AcquireTime}} {
-		if ahead := t.at.Sub(now); !t.at.IsZero() && ahead > clockTolerance {
-			all = append(all, say(Warning, "the Lease's %s is %s in the future by %s: the holder's clock is wrong", t.name, inspect.Rounded(ahead), by).do("%s", ntp))
-		}
-	}
-	if behind := now.Sub(r.RenewTime); l.Watched.Renewed && behind > clockTolerance+l.lasts() {
-		all = append(all, say(Warning, "the holder renews, and says that it did so %s ago by %s: its clock is behind", inspect.Rounded(behind), by).do("%s", ntp))
-	}
-	if len(all) == 0 && !r.RenewTime.IsZero() {
-		all = append(all, say(OK, "the times on the Lease fit %s", by))
-	}
-	return all
-}
-
-const (
-	// clockTolerance is by how much clocks may differ: the Date of an answer is in whole
-	// seconds.
-	clockTolerance = 3 * time.Second
-
-	ntp = "the election counts elapsed time only and does not mind; people and logs do: mend the clocks (NTP)"
-)
-
-// checkTiming says whether the lease fits how fast the API answers, and whether it ends at all.
+// checkTiming says whether the lease ends at all, and how slow the API may be. It measures nothing: a trial
+// write does not reach the store, and this machine may be farther from the API server than the candidates.
 func checkTiming(l Lock) []Finding {
 	if l.Lease == nil || l.Snapshot().Record.Holder == "" {
 		return nil
@@ -283,7 +240,8 @@ func checkTiming(l Lock) []Finding {
 	case lasts <= 0:
 		return []Finding{say(Problem, "the Lease does not say how long it lasts: no candidate takes it from its holder").do("a zonelect holder writes it again at once: does another program use this Lease? If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
 	default:
-		return l.fits(lasts)
+		_, most := timingOf(lasts).Bounds()
+		return []Finding{say(OK, "with a lease of %s a leader keeps its terms while requests take up to %s", lasts, most)}
 	}
 }
 
@@ -294,32 +252,6 @@ func timingOf(lasts time.Duration) election.Timing {
 		return time.Duration(float64(lasts) * float64(d) / float64(defaults.LeaseDuration))
 	}
 	return election.Timing{LeaseDuration: lasts, RenewDeadline: part(defaults.RenewDeadline), RenewInterval: part(defaults.RenewInterval), Exclusive: true}
-}
-
-// Answer is how long each answer may take without the end of a term, as far as the timing is known.
-func (l Lock) Answer() time.Duration {
-	_, most := timingOf(l.lasts()).Bounds()
-	return most
-}
-
-// longer says which timing holds if each answer takes that long.
-func longer(answers time.Duration) string {
-	for _, t := range []election.Timing{defaults, {LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}} {
-		if _, most := t.Bounds(); answers <= most {
-			return fmt.Sprintf("use %.0f/%.0f/%.0f (LeaseDuration/RenewDeadline/RenewInterval in seconds), which holds while answers take up to %s",
-				t.LeaseDuration.Seconds(), t.RenewDeadline.Seconds(), t.RenewInterval.Seconds(), most)
-		}
-	}
-	return "no usual timing holds then: mend what is slow"
-}
-
-// fits compares a lease with round trips.
-func (l Lock) fits(lasts time.Duration) []Finding {
-	_, most := timingOf(lasts).Bounds()
-	if l.RoundTrip > most {
-		return []Finding{say(Warning, "a lease of %s is short for requests of %s: beyond %s a leader loses its terms", lasts, l.RoundTrip.Round(time.Millisecond), most).do("%s; see the checks latency and webhooks", longer(l.RoundTrip))}
-	}
-	return []Finding{say(OK, "with a lease of %s a leader keeps its terms while requests take up to %s", lasts, most)}
 }
 
 var defaults = election.Timing{}.WithDefaults()
