@@ -30,7 +30,7 @@ var mutants = []mutant{
 `,
 		"election/TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing"},
 	{"S1", "no read dates the landing of an acquisition",
-		"election/leadership.go", `newTrust(l.clock, l.exchange.trustedFrom(last), timing`, `newTrust(l.clock, last.departed, timing`,
+		"election/leadership.go", `newTrust(l.clock, l.exchange.trustedFrom(last), timing`, `newTrust(l.clock, last.sent, timing`,
 		"election/TestLeadershipHoldsWhileWritesLandLate"},
 	{"S1", "a renewal without an answer extends the trust",
 		"election/renewing.go", `case a.err != nil:
