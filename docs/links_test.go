@@ -1,6 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package docs_test holds the documents against the repository.
 package docs_test
 
 import (
@@ -13,9 +14,17 @@ import (
 	"testing"
 )
 
-// documents returns the text of every document of the repository, by its path from the
-// top.
-func documents(t *testing.T) map[string]string {
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// files returns the text of every file of the repository with such an end, by its path from the top.
+func files(t *testing.T, end string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	err := filepath.WalkDir("..", func(name string, entry fs.DirEntry, err error) error {
@@ -24,17 +33,20 @@ func documents(t *testing.T) map[string]string {
 			return err
 		case entry.IsDir() && (hidden || entry.Name() == "build"):
 			return filepath.SkipDir
-		case filepath.Ext(name) != ".md":
-			return nil
+		case strings.HasSuffix(name, end):
+			texts[strings.TrimPrefix(filepath.ToSlash(name), "../")] = read(t, name)
 		}
-		text, err := os.ReadFile(name)
-		texts[filepath.ToSlash(strings.TrimPrefix(name, ".."+string(filepath.Separator)))] = string(text)
-		return err
+		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(texts) < 20 {
+		t.Fatalf("%d files end in %s: %v", len(texts), end, err)
 	}
 	return texts
+}
+
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	return files(t, ".md")
 }
 
 var (
@@ -51,11 +63,10 @@ func anchors(text string) (all []string) {
 	return all
 }
 
+// TestEveryLinkOfADocumentLeadsSomewhere, and some link leads to each picture.
 func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
 	texts := documents(t)
-	if len(texts) < 20 {
-		t.Errorf("only %d documents were found", len(texts))
-	}
+	linked := map[string]bool{}
 	for name, text := range texts {
 		for _, l := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(l[1], "://") {
@@ -66,6 +77,7 @@ func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
 			if path != "" {
 				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), path))
 			}
+			linked[target] = true
 			if _, err := os.Stat(filepath.Join("..", target)); err != nil {
 				t.Errorf("%s: %s: %v", name, l[1], err)
 			}
@@ -74,69 +86,43 @@ func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
 			}
 		}
 	}
+	pictures, err := filepath.Glob("pictures/*.svg")
+	if err != nil || len(pictures) == 0 {
+		t.Errorf("there are the pictures %q: %v", pictures, err)
+	}
+	for _, picture := range pictures {
+		if !linked["docs/"+picture] {
+			t.Errorf("no document shows %s", picture)
+		}
+	}
 }
 
 func TestTheReadmeLinksToEveryDocument(t *testing.T) {
 	texts := documents(t)
 	for name := range texts {
-		if filepath.ToSlash(filepath.Dir(name)) == "docs" && !strings.Contains(texts["README.md"], "("+name+")") {
+		if filepath.Dir(name) == "docs" && !strings.Contains(texts["README.md"], "("+name+")") {
 			t.Errorf("the README has no link to %s", name)
 		}
 	}
 }
 
-// TestThePageOfAnnotationsHasEachOne that the code reads or writes.
-func TestThePageOfAnnotationsHasEachOne(t *testing.T) {
-	page := string(read(t, "annotations.md"))
-	found := 0
-	for _, dir := range []string{"internal", "locks"} {
-		err := filepath.WalkDir(filepath.Join("..", dir), func(name string, _ fs.DirEntry, err error) error {
-			if err != nil || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-				return err
+// TestEveryTestThatADocumentNamesIsThere: a document may shorten the name after -run.
+func TestEveryTestThatADocumentNamesIsThere(t *testing.T) {
+	var all strings.Builder
+	for _, text := range files(t, "_test.go") {
+		all.WriteString(text)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`|-run[ =]'?\\^?((?:Test|Fuzz)\\w+)")
+	past := regexp.MustCompile(`git checkout .*`)
+	for name, text := range documents(t) {
+		for _, n := range named.FindAllStringSubmatch(past.ReplaceAllString(text, ""), -1) {
+			want := n[2]
+			if n[1] != "" {
+				want = n[1] + "("
 			}
-			code, err := os.ReadFile(name)
-			for _, a := range regexp.MustCompile(`"zonelect\.dev(/[a-z-]+)"`).FindAllSubmatch(code, -1) {
-				found++
-				if !strings.Contains(page, string(a[1])+"`") {
-					t.Errorf("%s: the page of annotations has no zonelect.dev%s", name, a[1])
-				}
+			if !strings.Contains(all.String(), "\nfunc "+want) {
+				t.Errorf("%s names the test %s: there is none", name, n[0])
 			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
-	}
-	if found < 20 {
-		t.Errorf("only %d annotations were found", found)
-	}
-}
-
-// TestEveryModuleIsListed for those who change it.
-func TestEveryModuleIsListed(t *testing.T) {
-	found := 0
-	for _, name := range []string{"../CONTRIBUTING.md"} {
-		text := string(read(t, name))
-		err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-			module := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../")
-			switch {
-			case err != nil:
-				return err
-			case d.IsDir() && (d.Name() == "build" || d.Name() == "testdata" || d.Name() == ".git"):
-				return fs.SkipDir
-			case d.Name() == "go.mod" && module != "..":
-				found++
-				if !strings.Contains(text, "`"+module+"`") && !strings.Contains(text, "["+module+"]") {
-					t.Errorf("%s does not name the module %s", name, module)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if found < 10 {
-		t.Errorf("only %d modules were found", found)
 	}
 }

@@ -47,7 +47,7 @@ func TestTheOutputThatADocumentShowsIsThatOfTheCommand(t *testing.T) {
 				t.Errorf("%s: no comment says which golden file has this output:\n%s", name, block[2])
 				continue
 			}
-			golden := string(read(t, filepath.Join("../cmd/kubectl-zonelect/command/testdata", block[1]+".golden")))
+			golden := read(t, filepath.Join("../cmd/kubectl-zonelect/command/testdata", block[1]+".golden"))
 			lines := func(text string) []string {
 				return slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool {
 					return strings.HasPrefix(line, "$ ") || strings.HasPrefix(line, "--- ")

@@ -5,6 +5,8 @@ package docs_test
 
 import (
 	"bufio"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,15 +21,6 @@ import (
 const nowhere = `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}],
 users: [{name: u}], contexts: [{name: c, context: {cluster: k, user: u, namespace: default}}]}`
 
-func read(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 func write(t *testing.T, dir, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, name)
@@ -37,20 +30,15 @@ func write(t *testing.T, dir, name, text string) (path string) {
 	return path
 }
 
-// program builds the README's program.
-func program(t *testing.T) (binary string) {
-	t.Helper()
+func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T) {
 	dir := t.TempDir()
-	binary = filepath.Join(dir, "program")
-	if out, err := exec.Command("go", "build", "-o", binary, write(t, dir, "main.go", doctest.ReadmesProgram(t, read(t, "../README.md")))).CombinedOutput(); err != nil {
+	binary := filepath.Join(dir, "program")
+	main := write(t, dir, "main.go", doctest.ReadmesProgram(t, []byte(read(t, "../README.md"))))
+	if out, err := exec.Command("go", "build", "-o", binary, main).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return binary
-}
-
-func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T) {
-	program := exec.Command(program(t))
-	program.Env = append(os.Environ(), "POD_NAME=", "POD_NAMESPACE=", "KUBERNETES_SERVICE_HOST=", "KUBECONFIG="+write(t, t.TempDir(), "config", nowhere))
+	program := exec.Command(binary)
+	program.Env = append(os.Environ(), "POD_NAME=", "POD_NAMESPACE=", "KUBERNETES_SERVICE_HOST=", "KUBECONFIG="+write(t, dir, "config", nowhere))
 	stderr, err := program.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -73,22 +61,6 @@ func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T)
 	}
 }
 
-// TestTheReadmesProgramHasTheFlagsAndTheVariables, which config/ sets.
-func TestTheReadmesProgramHasTheFlagsAndTheVariables(t *testing.T) {
-	binary, kubeconfig := program(t), write(t, t.TempDir(), "config", nowhere)
-	for _, row := range []struct{ flag, variable, want string }{
-		{"--leader-elect-lease-duration=soon", "LEADER_ELECT=true", "invalid value \"soon\" for flag -leader-elect-lease-duration"},
-		{"--leader-elect", "LEADER_ELECT_LEASE_DURATION=soon", "environment variable LEADER_ELECT_LEASE_DURATION"},
-		{"--leader-elect-lease-duration=5s", "LEADER_ELECT_LEASE_DURATION=20s", "LeaseDuration 5s"}, // the flag wins
-	} {
-		program := exec.Command(binary, row.flag)
-		program.Env = append(os.Environ(), row.variable, "KUBECONFIG="+kubeconfig)
-		if said, err := program.CombinedOutput(); err == nil || !strings.Contains(string(said), row.want) {
-			t.Errorf("%s %s: %v, and it said:\n%s", row.variable, row.flag, err, said)
-		}
-	}
-}
-
 // TestTheReadmesWayToInstallResolves runs the commands that the README has for as long as nothing is
 // released, in a module of its own that imports what the README names.
 func TestTheReadmesWayToInstallResolves(t *testing.T) {
@@ -99,16 +71,10 @@ func TestTheReadmesWayToInstallResolves(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, dir, "go.mod", "module example.com/operator\n\ngo 1.25.0\n")
-	write(t, dir, "main.go", doctest.ReadmesProgram(t, readme))
-	write(t, dir, "more.go", `package main
-
-import (
-	_ "github.com/zonelect/zonelect/operator/ctrlruntime"
-	_ "github.com/zonelect/zonelect/operator/leaderelection"
-	_ "github.com/zonelect/zonelect/operator/prometheus"
-)
-`)
-	steps := regexp.MustCompile(`(?m)^ {4}go work .*$`).FindAllString(string(readme), -1)
+	write(t, dir, "main.go", doctest.ReadmesProgram(t, []byte(readme)))
+	const module = "github.com/zonelect/zonelect/operator/"
+	write(t, dir, "more.go", fmt.Sprintf("package main\n\nimport (\n\t_ %q\n\t_ %q\n\t_ %q\n)\n", module+"ctrlruntime", module+"leaderelection", module+"prometheus"))
+	steps := regexp.MustCompile(`(?m)^ {4}go work .*$`).FindAllString(readme, -1)
 	if len(steps) == 0 {
 		t.Skip("zonelect is released")
 	}
@@ -122,85 +88,85 @@ import (
 	}
 }
 
-// TestTheReadmesFiguresAreInItsReasons: docs/why.md says how each figure of the README's first table was measured.
-func TestTheReadmesFiguresAreInItsReasons(t *testing.T) {
-	figure := regexp.MustCompile(`\d+(?:\.\d+)? (?:ms|s|%|restarts?|times)\b|\d+ %`)
-	_, measured, _ := strings.Cut(string(read(t, "why.md")), "\n## Measured\n")
-	table, _, _ := strings.Cut(string(read(t, "../README.md")), "\nMeasured with")
-	found := figure.FindAllString(table, -1)
-	if len(found) < 8 {
-		t.Fatalf("the README's table has the figures %q", found)
-	}
-	for _, f := range found {
-		if !strings.Contains(measured, f) {
-			t.Errorf("the README says %q, and docs/why.md does not say how that was measured", f)
-		}
-	}
-}
-
 // TestTheReadmesDiffIsOfTheOneThatCompiles: it has fewer lines than docs/adopt-kubebuilder.md, which a test of the
 // examples holds.
 func TestTheReadmesDiffIsOfTheOneThatCompiles(t *testing.T) {
-	block := regexp.MustCompile("(?s)```diff\n(.*?)```").FindSubmatch(read(t, "../README.md"))
+	block := regexp.MustCompile("(?s)```diff\n(.*?)```").FindStringSubmatch(read(t, "../README.md"))
 	if block == nil {
 		t.Fatal("the README has no diff")
 	}
-	whole := string(read(t, "adopt-kubebuilder.md"))
-	for line := range strings.Lines(string(block[1])) {
+	whole := read(t, "adopt-kubebuilder.md")
+	for line := range strings.Lines(block[1]) {
 		if line != "...\n" && !strings.Contains(whole, "\n"+line) {
 			t.Errorf("docs/adopt-kubebuilder.md has no line %q", line)
 		}
 	}
 }
 
-// TestADocumentThatNamesAReleaseSaysThatThereIsNone, until the change log has one.
-func TestADocumentThatNamesAReleaseSaysThatThereIsNone(t *testing.T) {
-	const said = "Nothing is released yet"
-	released := regexp.MustCompile(`(?m)^## \[\d`).Match(read(t, "../CHANGELOG.md"))
-	documents, _ := filepath.Glob("*.md") // the pattern is well-formed
-	for _, name := range append(documents, "../README.md") {
-		text := string(read(t, name))
-		names := regexp.MustCompile(`releases/download|zonelect/[\w/-]+@latest|[?]ref=v\d|git checkout v\d`).MatchString(text)
-		switch says := strings.Contains(text, said); {
-		case released && says:
-			t.Errorf("%s still says %q", name, said)
-		case !released && names && !says:
-			t.Errorf("%s sends people to a release, and does not say %q", name, said)
-		}
-	}
+// paths of the packages that samples use, by their names there.
+var paths = map[string]string{
+	"context": "context", "errors": "errors", "flag": "flag", "time": "time",
+	"election":      "github.com/zonelect/zonelect/election",
+	"operator":      "github.com/zonelect/zonelect/operator",
+	"pflag":         "github.com/spf13/pflag",
+	"prometheus":    "github.com/zonelect/zonelect/operator/prometheus",
+	"otlptracehttp": "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+	"sdktrace":      "go.opentelemetry.io/otel/sdk/trace",
 }
 
-// TestOnlyWhatIsServedIsProbed: operator.Run serves no probes.
-func TestOnlyWhatIsServedIsProbed(t *testing.T) {
-	for file, want := range map[string]bool{"base/deployment.yaml": false, "probes/kustomization.yaml": true} {
-		raw, err := os.ReadFile(filepath.Join("..", "config", "operator", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(string(raw), "livenessProbe"); got != want {
-			t.Errorf("config/operator/%s has a liveness probe: %v, want %v", file, got, want)
+// sample returns a file in which a block of a document is the body of a function, and what it imports.
+func sample(block string) (file string, imports []string) {
+	block = regexp.MustCompile(`(?m)^\s*\.\.\.$`).ReplaceAllString(block, "_ = err")
+	used := map[string]bool{"context": true, "election": true}
+	for _, m := range regexp.MustCompile(`\b([a-z]+)\.[A-Z]`).FindAllStringSubmatch(block, -1) {
+		used[m[1]] = true
+	}
+	text := "package samples\n\nimport (\n"
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if paths[name] != "" {
+			imports = append(imports, paths[name])
+			text += fmt.Sprintf("\t%s %q\n", name, paths[name])
 		}
 	}
+	text += `)
+
+func _(ctx context.Context, t interface{ Fatal(...any) }, lead, work func(context.Context, election.Term) error, tenants []string,
+	workFor func(tenant string) func(context.Context, election.Term) error) error {
+	{
+` + block
+	for _, m := range regexp.MustCompile(`(?m)^(?:var (\w+) |(\w+(?:, \w+)*) := )`).FindAllStringSubmatch(block, -1) {
+		text += fmt.Sprintf("for _, _ = range []any{%s} {\n}\n", m[1]+m[2])
+	}
+	return text + "\t}\n\treturn nil\n}\n", imports
 }
 
-// TestTheIndexOfConfigHasEachDirectoryOnce, and tells to apply only what is a kustomization.
-func TestTheIndexOfConfigHasEachDirectoryOnce(t *testing.T) {
-	index := string(read(t, "../config/README.md"))
-	dirs, _ := filepath.Glob("../config/*/*") // the pattern is well-formed
-	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return filepath.Base(filepath.Dir(dir)) == "kubebuilder" })
-	dirs = append(dirs, "../config/kubebuilder") // one component
-	for _, dir := range dirs {
-		dir = strings.TrimPrefix(filepath.ToSlash(dir), "../config/")
-		if n := strings.Count(index, "\n| ["+dir+"]("+dir+") | "); n != 1 {
-			t.Errorf("config/README.md has %d lines for %s", n, dir)
+// TestTheSamplesOfTheDocumentsCompile: each block of Go but the README's program, which another test
+// runs. A sample that needs a module that is not there, as when this one is tested alone, is left out.
+func TestTheSamplesOfTheDocumentsCompile(t *testing.T) {
+	list := append([]string{"list", "-e", "-f", "{{with .Error}}{{$.ImportPath}}{{end}}"}, slices.Sorted(maps.Values(paths))...)
+	missing, err := exec.Command("go", list...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, dir, build := 0, t.TempDir(), []string{"build"}
+	for name, text := range documents(t) {
+		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(text, -1) {
+			if strings.HasPrefix(block[1], "func main") {
+				continue
+			}
+			n++
+			file, imports := sample(block[1])
+			if slices.ContainsFunc(imports, func(path string) bool { return slices.Contains(strings.Fields(string(missing)), path) }) {
+				t.Logf("%s: no module has what this imports:\n%s", name, block[1])
+				continue
+			}
+			build = append(build, write(t, dir, fmt.Sprintf("%s_%d.go", strings.ReplaceAll(name, "/", "_"), n), file))
 		}
 	}
-	if rows := strings.Count(index, "\n| ["); rows != len(dirs) || rows == 0 {
-		t.Errorf("config/README.md has %d lines for %d directories", rows, len(dirs))
+	if n < 4 {
+		t.Errorf("only %d samples were found", n)
 	}
-	for _, apply := range regexp.MustCompile("kubectl apply -k ([^`]*)").FindAllStringSubmatch(index, -1) {
-		if _, err := os.Stat(filepath.Join("..", apply[1], "kustomization.yaml")); err != nil {
-			t.Errorf("config/README.md: %s: %v", apply[0], err)
-		}
+	if out, err := exec.Command("go", build...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
