@@ -4,8 +4,6 @@
 package election_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -37,65 +35,5 @@ func TestS2TimesInARecordCountForNothing(t *testing.T) {
 				s.want("a leads", took, lease)
 			})
 		})
-	}
-}
-
-func TestALeaderThatRenewsIsNotRobbedByAColdStart(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		for i := range 20 {
-			time.Sleep(777 * time.Millisecond)
-			s.start(fmt.Sprint("b", i)).Idles()
-		}
-		a.link.Set(cut)
-		time.Sleep(deadline + 4*time.Second) // its work may just have stopped
-		s.start("c").Idles()
-	})
-}
-
-// offset is a lock as seen by a process whose wall clock is ahead.
-type offset struct {
-	locks.Lock
-	ahead time.Duration
-}
-
-// seen is what that process reads as the times in a record.
-func (o offset) seen(s locks.Snapshot) locks.Snapshot {
-	if s.Version.Exists() {
-		s.Record = shifted(s.Record, -o.ahead)
-	}
-	return s
-}
-
-func shifted(r locks.Record, by time.Duration) locks.Record {
-	r.AcquireTime, r.RenewTime = r.AcquireTime.Round(0).Add(by), r.RenewTime.Round(0).Add(by)
-	return r
-}
-
-func (o offset) Read(ctx context.Context) (locks.Snapshot, error) {
-	s, err := o.Lock.Read(ctx)
-	return o.seen(s), err
-}
-
-func (o offset) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	s, err := o.Lock.Write(ctx, base, shifted(r, o.ahead))
-	return o.seen(s), err
-}
-
-func (o offset) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	between, ended := make(chan locks.Event), make(chan error, 1)
-	go func() { ended <- o.Lock.Watch(ctx, from, between) }()
-	for {
-		select {
-		case e := <-between:
-			e.Snapshot = o.seen(e.Snapshot)
-			select {
-			case events <- e:
-			case <-ctx.Done():
-			}
-		case err := <-ended:
-			return err
-		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 // denying is a lock that answers some requests with a conflict.
 type denying struct {
 	locks.Lock
-	reads, writes, absent atomic.Bool
-	count                 atomic.Int64
+	reads, writes, absent, canceled atomic.Bool
+	count                           atomic.Int64
 }
 
 // enough stops a candidate that never pauses.
@@ -31,6 +31,9 @@ func (d *denying) enough(ctx context.Context) {
 
 func (d *denying) Read(ctx context.Context) (locks.Snapshot, error) {
 	d.enough(ctx)
+	if d.canceled.Load() {
+		return locks.Snapshot{}, context.Canceled
+	}
 	if d.reads.Load() {
 		return locks.Snapshot{}, locks.ErrConflict
 	}
@@ -54,6 +57,7 @@ func TestConflictsThatNothingExplainsAreNotMetInHaste(t *testing.T) {
 	for name, deny := range map[string]func(d *denying, on bool){
 		"to writes":                      func(d *denying, on bool) { d.writes.Store(on) },
 		"to writes of what is not there": func(d *denying, on bool) { d.writes.Store(on); d.absent.Store(on) },
+		"and reads are canceled":         func(d *denying, on bool) { d.writes.Store(on); d.canceled.Store(on) },
 		"to requests":                    func(d *denying, on bool) { d.writes.Store(on); d.reads.Store(on) },
 	} {
 		t.Run(name, func(t *testing.T) {

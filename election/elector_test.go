@@ -13,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/election/timing"
@@ -61,17 +59,6 @@ func TestAReleaseThatFailsEnds(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestALostTermIsNoErrorAndIsCampaignedForAgain(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		a.link.Set(cut)
-		a.Loses()
-		a.link.Set(lockstest.Fault{})
-		a.Leads()
-	})
 }
 
 func TestStopAtLossReturnsTheCause(t *testing.T) {
@@ -175,29 +162,6 @@ func TestAStopGivesTheLockBackThoughTheFirstReadFails(t *testing.T) {
 	})
 }
 
-// TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack, no matter which of the two the
-// loop handles first.
-func TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack(t *testing.T) {
-	for range 20 {
-		scenario(t, func(s *stage) {
-			a := s.candidate("a", func(c *election.Config) { c.Logger = logr.New(slowLog{takes: time.Second}) })
-			a.link.Set(lockstest.Fault{Delay: 500 * time.Millisecond}) // reads until 1s, and its write's answer comes at 2s
-			a.Start()
-			time.Sleep(1700 * time.Millisecond)
-			a.link.Set(lockstest.Fault{Err: errors.New("no watch")}) // to be logged, until 2.7s
-			time.Sleep(600 * time.Millisecond)
-			a.Stop()
-			a.link.Set(lockstest.Fault{})
-			if err := a.Wait(); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-			if r := s.record(); r.Holder != "" {
-				t.Errorf("the holder is %q", r.Holder)
-			}
-		})
-	}
-}
-
 func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
@@ -298,21 +262,6 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnAnswerThatWasLostIsNoProblemOnceAnotherLeads(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		b := s.start("b")
-		a.link.Set(lockstest.Fault{LoseAnswers: true})
-		go a.Resign(s.T.Context())
-		b.Leads()
-		time.Sleep(3 * interval)
-		if err := a.Status().Problem; err != nil {
-			t.Errorf("a's problem is still %v", err)
-		}
-	})
 }
 
 func TestARefusedWriteStaysAProblemWhileAnotherLeads(t *testing.T) {
@@ -421,44 +370,5 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 		s.write(func(r *locks.Record) { r.Holder = "thief" })
 		took, _ := a.Loses()
 		s.want("the term ends", took, 0)
-	})
-}
-
-func TestACandidateDoesNotFollowItself(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.candidate("a")
-		a.link.Set(lockstest.Fault{LoseAnswers: true})
-		transitions := a.Subscribe(s.T.Context())
-		a.Start()
-		time.Sleep(time.Second) // only the watch has shown that it holds the lock
-		a.link.Set(lockstest.Fault{})
-		a.Leads()
-		for t := range transitions {
-			if t.Change == status.ChangeFollowing && t.Status.Holder == "a" {
-				s.T.Error("it follows itself")
-			}
-			if t.Change == status.ChangeLeading {
-				return
-			}
-		}
-	})
-}
-
-func TestSubscribersMissNothingHoweverSlow(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.candidate("a")
-		transitions := a.Subscribe(s.T.Context())
-		a.Start()
-		const terms = 5
-		for range terms {
-			a.Leads()
-			_ = a.Resign(s.T.Context())
-		}
-		led := 0
-		for synctest.Wait(); led < terms; {
-			if (<-transitions).Change == status.ChangeLeading {
-				led++
-			}
-		}
 	})
 }

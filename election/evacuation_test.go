@@ -126,23 +126,6 @@ func TestAnEvacuationThatIsOverCountsNoMore(t *testing.T) {
 	})
 }
 
-func TestWhoTakesOverInAnEvacuatedZoneLeavesItToo(t *testing.T) {
-	scenario(t, func(s *stage) {
-		all := newCrowd("a", "b")
-		a := s.start("a", all.join)
-		a.Leads()
-		s.evacuates("z-a,z-b")
-		b := s.start("b", all.join)
-		a.Stop()
-		b.Leads()
-		b.Stays()
-		all.change(func(p []locks.Peer) []locks.Peer { return append(slices.Delete(p, 0, 1), peer("c")) })
-		c := s.start("c", all.join)
-		_, took := c.Leads() // c was named before it came
-		s.want("c leads", took, 0)
-	})
-}
-
 // TestASuccessorThatNeverComesCostsLessAndLess: the object of a candidate may long outlive
 // it, if its node died.
 func TestASuccessorThatNeverComesCostsLessAndLess(t *testing.T) {

@@ -20,12 +20,6 @@ func (e *Elector) SetSuspended(f func() time.Duration) {
 	}
 }
 
-// SetClocks makes e read these clocks. Only boot runs while the machine is suspended. Call
-// it before Run.
-func (e *Elector) SetClocks(monotonic, boot func() time.Duration) {
-	e.clock.asleep = func() suspension { return measure(monotonic, boot) }
-}
-
 // Ranking is what an elector that follows a holder does whenever it gets new peers, without
 // an elector.
 type Ranking struct{ run run }

@@ -5,67 +5,35 @@ package election_test
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/memory"
 )
-
-// leaders runs n electors, each for a lock of its own, and returns when all lead. They stop at
-// the end of the test.
-func leaders(t *testing.T, n int, before func(*election.Elector)) (all []*election.Elector) {
-	t.Helper()
-	ctx, end := context.WithCancel(context.Background()) // T's context ends before its cleanups
-	var runs sync.WaitGroup
-	t.Cleanup(func() {
-		end()
-		runs.Wait()
-	})
-	for i := range n {
-		e, err := election.New(election.Config{Lock: memory.New(fmt.Sprint("lock-", i)), Candidate: locks.Candidate{Identity: "a"}, TakeoverDelay: none})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before(e)
-		runs.Go(func() { _ = e.Run(ctx, untilStopped) })
-		all = append(all, e)
-	}
-	synctest.Wait()
-	return all
-}
-
-func untilStopped(ctx context.Context, _ election.Term) error {
-	<-ctx.Done()
-	return nil
-}
 
 // TestAReaderMissesNoTransition, though it does not read meanwhile.
 func TestAReaderMissesNoTransition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var late, prompt <-chan election.Transition
-		all := leaders(t, 1, func(e *election.Elector) { late, prompt = e.Subscribe(t.Context()), e.Subscribe(t.Context()) })
-		var want, got []status.Change
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		late, prompt := a.Subscribe(s.T.Context()), a.Subscribe(s.T.Context())
+		a.Start()
+		var want []election.Transition
 		for range 3 {
-			if err := all[0].Resign(t.Context()); err != nil {
+			a.Leads()
+			if err := a.Resign(s.T.Context()); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Minute) // it leads again
-			for _, told := range pending(prompt) {
-				want = append(want, told.Change)
+			want = append(want, pending(prompt)...)
+		}
+		changes := func(all []election.Transition) (changes []status.Change) {
+			for _, told := range all {
+				changes = append(changes, told.Change)
 			}
+			return changes
 		}
-		for _, told := range pending(late) {
-			got = append(got, told.Change)
-		}
-		if len(want) < 10 || !slices.Equal(got, want) {
+		if got := pending(late); len(want) < 6 || !slices.Equal(changes(got), changes(want)) {
 			t.Errorf("it got %v\nwant %v", got, want)
 		}
 	})
@@ -100,18 +68,5 @@ func TestAFeedEndsWithItsContextAndTheElectorGoesOn(t *testing.T) {
 			t.Error(err)
 		}
 		a.Leads()
-	})
-}
-
-// TestALeaderHasThreeGoroutines: its Run, its work and its watch.
-func TestALeaderHasThreeGoroutines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		before, n := runtime.NumGoroutine(), 50
-		leaders(t, n, func(*election.Elector) {})
-		time.Sleep(time.Minute + interval/2)
-		synctest.Wait()
-		if got := runtime.NumGoroutine() - before; got >= 4*n { // a few may be the runtime's
-			t.Errorf("%d leaders have %d goroutines", n, got)
-		}
 	})
 }

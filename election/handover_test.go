@@ -297,40 +297,11 @@ func TestASuccessorThatIsGoneWhenTheWorkHasStoppedIsReplaced(t *testing.T) {
 	})
 }
 
-func TestAHandoverThatDidNotComeAboutIsAnError(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		a.SetStopTime(time.Hour)
-		if err := a.HandOver(s.T.Context(), locks.Successor{Identity: "b"}); err == nil || !strings.Contains(err.Error(), "not handed over") {
-			t.Errorf("HandOver: %v", err)
-		}
-	})
-}
-
 // asks puts a request on the lock, as kubectl does.
 func (s *stage) asks(request string) {
 	s.T.Helper()
 	s.write(func(r *locks.Record) { r.Details.Request = request })
 	synctest.Wait()
-}
-
-func TestALeaderHandsOverOnRequest(t *testing.T) {
-	scenario(t, func(s *stage) {
-		all := newCrowd("a", "b", "c")
-		a := s.start("a", all.join)
-		a.Leads()
-		_, c := s.start("b", all.join), s.start("c", all.join)
-		s.asks(`{"holder":"a","zone":"z-c"}`)
-		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) {
-			t.Errorf("cause is %v", cause)
-		}
-		_, took := c.Leads()
-		s.want("c leads", took, 0)
-		if d := s.record().Details; d.Request != "" || d.Refused != "" {
-			t.Errorf("the record says %+v", d)
-		}
-	})
 }
 
 func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
@@ -432,20 +403,6 @@ func TestARequestThatIsGrantedIsNotRefused(t *testing.T) {
 			t.Errorf("another request: the record says %q", refused)
 		}
 		b.Leads()
-	})
-}
-
-func TestARefusalDoesNotWaitForTheNextRenewal(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a", newCrowd("a").join)
-		a.Leads()
-		a.link.Set(lockstest.Fault{Delay: 200 * time.Millisecond})
-		time.Sleep(interval + 300*time.Millisecond)
-		s.asks(`{"holder":"a"}`) // the renewal has landed, and its answer is on its way
-		time.Sleep(350 * time.Millisecond)
-		if s.record().Details.Refused == "" {
-			t.Error("it is not refused yet")
-		}
 	})
 }
 

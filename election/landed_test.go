@@ -201,50 +201,6 @@ func TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition(t *testing.T) {
 	})
 }
 
-// lame is a lock whose watches work. Once lame is set, nothing else does: reads fail with
-// err, and the answers to writes that land get lost.
-type lame struct {
-	locks.Lock
-	err  error
-	lame atomic.Bool
-}
-
-func (l *lame) Read(ctx context.Context) (locks.Snapshot, error) {
-	if l.lame.Load() {
-		return locks.Snapshot{}, l.err
-	}
-	return l.Lock.Read(ctx)
-}
-
-func (l *lame) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	s, err := l.Lock.Write(ctx, base, r)
-	if l.lame.Load() && err == nil {
-		<-ctx.Done()
-		return locks.Snapshot{}, ctx.Err()
-	}
-	return s, err
-}
-
-// TestS6AWatchThatShowsAnAcquisitionConfirmsNothing, whatever reads say meanwhile.
-func TestS6AWatchThatShowsAnAcquisitionConfirmsNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		var lock *lame
-		b := s.start("b", func(c *election.Config) {
-			lock = &lame{Lock: c.Lock, err: errors.New("503")}
-			c.Lock = lock
-		})
-		lock.lame.Store(true)
-		a.Stop()
-		time.Sleep(deadline)
-		if r := s.record(); r.Holder != "b" {
-			t.Errorf("the holder is %q", r.Holder)
-		}
-		b.Idles()
-	})
-}
-
 // TestS6AWatchThatShowsARenewalConfirmsNothing, although right after it comes the answer to
 // a read that was made before.
 func TestS6AWatchThatShowsARenewalConfirmsNothing(t *testing.T) {
@@ -313,22 +269,6 @@ func (l *late) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	_, _ = l.Lock.Write(ctx, base, r)
 	<-ctx.Done()
 	return locks.Snapshot{}, ctx.Err()
-}
-
-// TestS8AnAnswerOfAFormerTermWinsNothing: the lock does not obey its context, and the term
-// that the write began has ended.
-func TestS8AnAnswerOfAFormerTermWinsNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		answers := make(chan struct{})
-		a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
-		a.Leads() // by a read
-		s.write(func(r *locks.Record) { r.Holder, r.RenewTime = "x", time.Now() })
-		a.Loses()
-		time.Sleep(deadline / 2)
-		if got := s.changes(a, func() { close(answers) }); len(got) > 0 {
-			t.Errorf("it publishes %v", got)
-		}
-	})
 }
 
 // TestS8AnAnswerOfAFormerTermWinsNothingThoughItsRecordStands: it may tell only that writes
@@ -443,35 +383,6 @@ func (l *deaf) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return s, err
 }
 
-// TestALockWhoseReadsAreCanceledIsNotReadInHaste, as if a client below it has been closed.
-func TestALockWhoseReadsAreCanceledIsNotReadInHaste(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var lock *closed
-		a := s.candidate("a", func(c *election.Config) {
-			lock = &closed{Lock: c.Lock}
-			c.Lock = lock
-		})
-		a.Start()
-		time.Sleep(time.Minute)
-		if n := lock.reads.Load(); n > 60 {
-			t.Errorf("%d reads in a minute", n)
-		}
-	})
-}
-
-// closed is a lock that cancels each read, up to a number that lets the test end.
-type closed struct {
-	locks.Lock
-	reads atomic.Int64
-}
-
-func (l *closed) Read(ctx context.Context) (locks.Snapshot, error) {
-	if l.reads.Add(1) > 10000 {
-		return l.Lock.Read(ctx)
-	}
-	return locks.Snapshot{}, context.Canceled
-}
-
 // TestALockIsTakenBackThoughEachAnswerIsOvertaken, as with an API server that takes more
 // than half a RenewDeadline for each: an answer that was overtaken counts, too.
 func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
@@ -488,70 +399,6 @@ func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
 				}
 				a.link.Set(lockstest.Fault{})
 			})
-		})
-	}
-}
-
-// TestALateAnswerToARenewalThatAReadHasShownSaysNothing: it makes the next renewal no
-// earlier.
-func TestALateAnswerToARenewalThatAReadHasShownSaysNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var lock *tardy
-		a := s.start("a", func(c *election.Config) {
-			lock = &tardy{Lock: c.Lock}
-			c.Lock = lock
-		})
-		a.Leads()
-		lock.writes.Store(0)
-		time.Sleep(2*interval + interval/2) // by then a read has shown it, and the next has been answered
-		synctest.Wait()
-		if n := lock.writes.Load(); n != 2 || lock.answered.Load() {
-			t.Fatalf("%d writes, and the first is answered: %v", n, lock.answered.Load())
-		}
-		time.Sleep(interval / 4)
-		synctest.Wait()
-		if n := lock.writes.Load(); n != 2 || !lock.answered.Load() {
-			t.Errorf("%d writes, and the first is answered: %v", n, lock.answered.Load())
-		}
-	})
-}
-
-// tardy is a lock that is slow to answer the first of its writes.
-type tardy struct {
-	locks.Lock
-	writes   atomic.Int64
-	answered atomic.Bool
-}
-
-func (l *tardy) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	first := l.writes.Add(1) == 1
-	s, err := l.Lock.Write(ctx, base, r)
-	if first && r.Details.Token != 0 {
-		time.Sleep(interval + interval*5/8)
-		l.answered.Store(true)
-	}
-	return s, err
-}
-
-// TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop: it may have landed, and no read has
-// shown whether it did.
-func TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop(t *testing.T) {
-	for _, at := range []time.Duration{interval / 2, deadline - time.Second, deadline + time.Second} {
-		scenario(t, func(s *stage) {
-			a := s.start("a")
-			a.Leads()
-			b := s.start("b")
-			b.link.Set(lockstest.Fault{LoseAnswers: true, LoseReads: true})
-			a.Stop()
-			time.Sleep(at)
-			if r := s.record(); r.Holder != "b" {
-				t.Errorf("after %v the holder is %q", at, r.Holder)
-			}
-			b.Stop()
-			b.link.Set(lockstest.Fault{})
-			if err := b.Wait(); err != nil || s.record().Holder != "" {
-				t.Errorf("stopped after %v, the holder is %q: %v", at, s.record().Holder, err)
-			}
 		})
 	}
 }

@@ -44,36 +44,6 @@ func (l *hangingLog) WithValues(...any) logr.LogSink { return l }
 
 func (l *hangingLog) Error(error, string, ...any) { time.Sleep(time.Duration(l.until.Load())) }
 
-// TestS1TheWorkEndsWithTheTrustThoughTheClockIsSlowToRead, as under a tracer.
-func TestS1TheWorkEndsWithTheTrustThoughTheClockIsSlowToRead(t *testing.T) {
-	for _, takes := range []time.Duration{60 * time.Microsecond, 5 * time.Millisecond} {
-		scenario(t, func(s *stage) {
-			start := time.Now()
-			var slowUntil atomic.Int64
-			read := func() time.Duration {
-				if time.Since(start) < time.Duration(slowUntil.Load()) {
-					time.Sleep(takes)
-				}
-				return time.Since(start)
-			}
-			a := s.candidate("a")
-			a.SetClocks(read, read)
-			a.Start()
-			a.Leads()
-			slowUntil.Store(int64(time.Minute))
-			time.Sleep(interval / 2)
-			a.link.Set(cut)
-			took, _ := a.Loses()
-			if most, least := deadline-interval/2, deadline-interval/2-50*takes; took > most || took < least {
-				t.Errorf("at %v for each reading the work hears of it after %v, want %v up to %v", takes, took, least, most)
-			}
-			a.link.Set(lockstest.Fault{})
-			slowUntil.Store(0)
-			time.Sleep(50 * takes) // no timer still reads the clock when the scenario ends
-		})
-	}
-}
-
 // TestS1TrustThatRanOutDoesNotComeBack with an answer that is late: the work knows already
 // that the term is lost.
 func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
@@ -200,18 +170,6 @@ func TestS6OneRequestAtATime(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestS6AReadSettlesWhatBecameOfAWrite(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true}) // and the watch reports nothing
-		time.Sleep(interval + 1)
-		a.link.Set(lockstest.Fault{})
-		time.Sleep(lease)
-		a.Stays()
-	})
 }
 
 func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {

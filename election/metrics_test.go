@@ -98,18 +98,3 @@ func TestNoMoreZonesOfCandidatesAreToldThanThereMayBe(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkWhatARenewalReports(b *testing.B) {
-	for name, m := range map[string]*meters{
-		"nothing":           metersOf(b),
-		"to a noop of OTel": metersOf(b, func(c *Config) { c.MeterProvider = metricnoop.NewMeterProvider() }),
-	} {
-		b.Run(name, func(b *testing.B) {
-			ctx := b.Context()
-			b.ReportAllocs()
-			for b.Loop() {
-				m.renewed(ctx, time.Second, nil)
-			}
-		})
-	}
-}

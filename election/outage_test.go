@@ -164,23 +164,6 @@ func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesRightAfterALostTermReleasesTheLockIfItCan(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		b := s.start("b")
-		a.link.Set(cut)
-		a.Loses()
-		time.Sleep(time.Second) // it campaigns again
-		a.Stop()
-		a.link.Set(lockstest.Fault{})
-		term, took := b.Leads()
-		if took >= lease-deadline-time.Second || term.Cause != status.CauseReleased {
-			t.Errorf("b leads %v after a was stopped, for %s", took, term.Cause)
-		}
-	})
-}
-
 func TestWhoLeavesLateInAnOutageDoesNotWaitForItsEnd(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

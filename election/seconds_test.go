@@ -5,7 +5,6 @@ package election_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -81,49 +80,6 @@ func TestWithSecondsATermSurvivesAnEtcdElection(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestWithSecondsTheSameLeadsAgainAfterAnEtcdElectionThatWasTooLong(t *testing.T) {
-	for name, fault := range etcdElections {
-		t.Run(name, func(t *testing.T) {
-			dice := rand.New(rand.NewPCG(14, 3))
-			for range 40 {
-				takes := timing.Fast().RenewDeadline + time.Duration(dice.Int64N(int64(5*time.Second)))
-				after := time.Duration(dice.Int64N(int64(timing.Fast().RenewInterval)))
-				scenario(t, func(s *stage) {
-					a := s.start("a", inSeconds)
-					a.Leads()
-					b, c := s.start("b", inSeconds), s.start("c", inSeconds)
-					s.etcdElects(fault, after, takes, a, b, c)
-					if took, _ := a.Loses(); took > 0 {
-						t.Errorf("an election of %v ended no term", takes)
-					}
-					a.Leads()
-					b.Idles()
-					c.Idles()
-				})
-			}
-		})
-	}
-}
-
-// TestWithSecondsTheWorkHasStoppedWhenAnotherLeads, though it takes all the time that it has,
-// and as much more as slow clocks may add. The stage checks the terms.
-func TestWithSecondsTheWorkHasStoppedWhenAnotherLeads(t *testing.T) {
-	grace := timing.Fast().StopGrace + 30*time.Millisecond // 1 % of the lease
-	for after := time.Duration(0); after < timing.Fast().RenewInterval; after += 50 * time.Millisecond {
-		scenario(t, func(s *stage) {
-			a := s.start("a", inSeconds)
-			a.SetStopTime(grace)
-			a.Leads()
-			b := s.start("b", inSeconds)
-			time.Sleep(10*time.Second + after)
-			a.link.Set(cut)
-			if _, took := b.Leads(); took > timing.Fast().LeaseDuration {
-				t.Errorf("b leads after %v", took)
-			}
-		})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
@@ -62,38 +61,6 @@ func TestS1ASlowRenewalExtendsTrustFromWhenItWasSent(t *testing.T) {
 	})
 }
 
-// TestS3AHandsEditBehindASlowServerIsMended: a follower would believe the renewal of a record
-// with a shorter lease.
-func TestS3AHandsEditBehindASlowServerIsMended(t *testing.T) {
-	for what, edit := range map[string]func(*locks.Record){
-		"a shorter lease": func(r *locks.Record) { r.LeaseDuration = time.Second },
-		"a lost token":    func(r *locks.Record) { r.Details.Token = 0 },
-		"another nonce":   func(r *locks.Record) { r.Details.Nonce = "n" },
-		"an older time":   func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(-time.Hour) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				onSlow(s, fitting)
-				whole := s.record()
-				edited := s.write(edit)
-				for range 600 {
-					time.Sleep(100 * time.Millisecond)
-					r := s.record()
-					if r.RenewTime.Equal(edited.Record.RenewTime) {
-						continue
-					}
-					if same := r.AcquireTime.Equal(whole.AcquireTime); r.LeaseDuration != whole.LeaseDuration || same && r.Details != whole.Details {
-						t.Fatalf("renewed as it was edited: %+v", r)
-					}
-				}
-				if s.record().RenewTime.Equal(edited.Record.RenewTime) {
-					t.Error("not renewed for a minute")
-				}
-			})
-		})
-	}
-}
-
 // TestS5NothingRenewsAReleasedRecord: renewals are under way when the work ends.
 func TestS5NothingRenewsAReleasedRecord(t *testing.T) {
 	scenario(t, func(s *stage) {
@@ -108,31 +75,6 @@ func TestS5NothingRenewsAReleasedRecord(t *testing.T) {
 				t.Fatalf("%+v", r)
 			}
 			time.Sleep(100 * time.Millisecond)
-		}
-	})
-}
-
-// TestALeaderBehindASlowServerDoesWhatOthersAsk for.
-func TestALeaderBehindASlowServerDoesWhatOthersAsk(t *testing.T) {
-	scenario(t, func(s *stage) {
-		onSlow(s, fitting)
-		b := s.start("b")
-		time.Sleep(time.Second)
-		s.asks(`{"holder":"a","to":"b"}`)
-		b.Leads()
-	})
-}
-
-func TestATermThatBeganSlowlyHasItsTokenOnTheRecord(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.candidate("a")
-		a.link.Set(lockstest.Fault{Delay: fitting / 2})
-		a.Start()
-		a.Leads()
-		time.Sleep(3 * fitting)
-		a.Stays()
-		if r, token := s.record(), a.Term().Token; r.Details.Token != token {
-			t.Errorf("token %d on the record, %d in the term", r.Details.Token, token)
 		}
 	})
 }

@@ -95,13 +95,6 @@ func TestTheValueThatAnErrorProposesIsLawful(t *testing.T) {
 	}
 }
 
-func TestASecondIsNotNeededOnAnExclusiveLock(t *testing.T) {
-	timing := election.Timing{LeaseDuration: time.Second, RenewDeadline: 800 * time.Millisecond, RenewInterval: 250 * time.Millisecond, Exclusive: true}
-	if err := timing.WithDefaults().Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestNewNamesAllThatIsMissing(t *testing.T) {
 	_, err := election.New(election.Config{Timing: election.Timing{LeaseDuration: time.Millisecond}})
 	if !errors.Is(err, election.ErrConfig) || !errors.Is(err, timing.ErrInvalid) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -51,49 +50,6 @@ func (s *stage) runs(c *seat, work func(context.Context, election.Term) error) (
 	})
 	synctest.Wait()
 	return wait
-}
-
-// TestOnlyLateWorkIsCalledLate: work that has returned and says that part of it goes on, as that of a
-// controller-runtime manager does after a loss, is another case for who looks for the reason.
-func TestOnlyLateWorkIsCalledLate(t *testing.T) {
-	for name, test := range map[string]struct {
-		takes time.Duration
-		err   error
-		says  string
-	}{
-		"it is unfinished":          {0, election.ErrUnfinished, "the work says that part of it may go on: the lease is left to run out"},
-		"it is late":                {time.Hour, nil, "the work has not stopped in time: the lease is left to run out"},
-		"it is late and unfinished": {time.Hour, election.ErrUnfinished, "the work has not stopped in time: the lease is left to run out"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				var start time.Time
-				overruns := make(chan overran, 10)
-				told := make(chan string, 100)
-				a := s.candidate("a", watched(overruns, &start), func(c *election.Config) {
-					c.Logger = funcr.New(func(_, line string) { told <- line }, funcr.Options{})
-				})
-				_ = s.runs(a, func(ctx context.Context, _ election.Term) error {
-					<-ctx.Done()
-					time.Sleep(test.takes)
-					return test.err
-				})
-				a.link.Set(cut)
-				time.Sleep(time.Minute)
-				all := ""
-				for len(told) > 0 {
-					all += <-told + "\n"
-				}
-				if strings.Count(all, "left to run out") != 1 || !strings.Contains(all, test.says) {
-					t.Errorf("want %q, got:\n%s", test.says, all)
-				}
-				o := <-overruns
-				if errors.Is(o.cause, election.ErrUnfinished) != (test.takes == 0) || !errors.Is(o.cause, election.ErrLost) {
-					t.Errorf("OnOverrun is told: %v", o.cause)
-				}
-			})
-		})
-	}
 }
 
 // TestS5AnOverrunTermIsNotReclaimed: more than the late work may still go on. Its own
@@ -275,21 +231,6 @@ func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 	}
 }
 
-func TestResignAfterALossSaysThatTheLockIsNotReleased(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.SetStopTime(3 * time.Second)
-		a.Leads()
-		a.link.Set(cut)
-		a.Loses()
-		err := a.Resign(s.T.Context())
-		a.link.Set(lockstest.Fault{})
-		if !errors.Is(err, election.ErrNotReleased) || !errors.Is(err, election.ErrLost) || !strings.Contains(err.Error(), "comes back for it") {
-			t.Errorf("Resign: %v", err)
-		}
-	})
-}
-
 // TestWorkThatAsksForItsOwnEndIsNotStuck: it cannot wait for its own return.
 func TestWorkThatAsksForItsOwnEndIsNotStuck(t *testing.T) {
 	calls := map[string]func(context.Context, *seat) error{
@@ -330,40 +271,6 @@ func TestWorkThatAsksForItsOwnEndIsNotStuck(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestWorkThatAsksForItsOwnEndIsNotStuckThoughTheElectorHangs: the answer comes
-// when the work is late by its trust.
-func TestWorkThatAsksForItsOwnEndIsNotStuckThoughTheElectorHangs(t *testing.T) {
-	for name, with := range map[string]func(context.Context) context.Context{
-		"the work's context": context.WithoutCancel,
-		"another":            func(context.Context) context.Context { return context.Background() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				log := newBlockedLog(s)
-				a := s.candidate("a", func(c *election.Config) { c.Logger = logr.New(log) })
-				said := make(chan error, 1)
-				s.runs(a, func(ctx context.Context, _ election.Term) error {
-					if log.shut.CompareAndSwap(false, true) {
-						s.write(func(r *locks.Record) { r.Evacuated = "z-a" }) // which it logs
-						time.Sleep(interval)
-						said <- a.Resign(with(ctx))
-					}
-					<-ctx.Done()
-					return nil
-				})
-				start := time.Now()
-				if err := <-said; !errors.Is(err, election.ErrNotReleased) {
-					t.Errorf("Resign: %v, want ErrNotReleased", err)
-				}
-				if took, most := time.Since(start), deadline+a.Timing().StopGrace; took > most {
-					t.Errorf("it took %v to say so, want %v at most", took, most)
-				}
-				log.unblock()
-			})
-		})
 	}
 }
 

@@ -5,7 +5,6 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,25 +48,6 @@ func TestAZoneThatBecomesKnownIsOnTheRecordWithTheNextRenewal(t *testing.T) {
 			t.Errorf("%d writes in ten intervals", n)
 		}
 		a.Stays()
-	})
-}
-
-func TestALeaderThatLearnsThatItsZoneIsEvacuatedLeavesIt(t *testing.T) {
-	scenario(t, func(s *stage) {
-		all := newCrowd("a", "b")
-		var tell func(string)
-		a := s.start("a", func(c *election.Config) { all.join(c); tell = zoned(c) })
-		b := s.candidate("b", all.join)
-		b.Start()
-		a.Leads()
-		s.evacuates("z-late")
-		time.Sleep(interval)
-		a.Stays()
-		tell("z-late")
-		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) {
-			t.Errorf("it ended with %v", cause)
-		}
-		b.Leads()
 	})
 }
 
