@@ -8,24 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
-	"os"
-	"runtime"
-	"runtime/pprof"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -44,46 +35,16 @@ var churnTiming = election.Timing{
 
 func TestFiftyElectorsThatComeAndGoNeverLeadTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it fails if a goroutine is left
-		held := map[string]*memory.Lock{}
-		for i := range churnLocks {
-			name := fmt.Sprint("lock-", i)
-			held[name] = memory.New(name)
+		held := make([]*memory.Lock, churnLocks)
+		for i := range held {
+			held[i] = memory.New(fmt.Sprint("lock-", i))
 		}
-		churn(t, 5*time.Minute, func(name string) (locks.Lock, func()) { return held[name], func() {} })
+		churn(t, 5*time.Minute, held)
 	})
-}
-
-// ZONELECT_CHURN sets the duration; make race-all sets it.
-func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
-	if os.Getenv("ZONELECT_CHURN") == "" {
-		t.Skip("takes as long as ZONELECT_CHURN says, such as 60s")
-	}
-	length, err := time.ParseDuration(os.Getenv("ZONELECT_CHURN"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := runtime.NumGoroutine()
-	server := httptest.NewServer(apitest.NewServer())
-	churn(t, length, func(name string) (locks.Lock, func()) {
-		lock, err := (&environment.Environment{Config: &rest.Config{Host: server.URL}, Timing: churnTiming.WithDefaults(), Namespace: "ns"}).LeaseLock(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return lock, lock.Capabilities().CloseConnections
-	})
-	server.CloseClientConnections()
-	server.Close()
-	for late := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(late) {
-			var stacks strings.Builder
-			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-			t.Fatalf("%d goroutines, before there were %d:\n%s", runtime.NumGoroutine(), before, stacks.String())
-		}
-	}
 }
 
 // churn makes electors start, resign, lose the API and end at random for that long.
-func churn(t *testing.T, length time.Duration, newLock func(name string) (lock locks.Lock, closed func())) {
+func churn(t *testing.T, length time.Duration, held []*memory.Lock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
@@ -95,15 +56,13 @@ func churn(t *testing.T, length time.Duration, newLock func(name string) (lock l
 		n := i % churnLocks
 		seats.Go(func() {
 			for life := 0; ctx.Err() == nil; life++ {
-				lock, closed := newLock(fmt.Sprint("lock-", n))
-				link := lockstest.NewFaulty(lock)
+				link := lockstest.NewFaulty(held[n])
 				e, err := election.New(election.Config{Lock: link, Candidate: locks.Candidate{Identity: fmt.Sprintf("c%d-%d", i, life)}, Timing: churnTiming})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				live(t, ctx, e, link, dice, &histories[n], &lost, &resigned)
-				closed()
 			}
 		})
 	}

@@ -260,63 +260,6 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 	}
 }
 
-// rosterLock reports the candidates that it is given.
-type rosterLock struct {
-	roster
-	news <-chan []locks.Peer
-}
-
-func (l rosterLock) Peers(_ context.Context, tell func([]locks.Peer)) {
-	for peers := range l.news {
-		tell(peers)
-	}
-}
-
-func TestAPreferredZoneWithoutCandidatesIsLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		in := func(zones ...string) (all []locks.Peer) {
-			for _, z := range zones {
-				all = append(all, locks.Peer{Candidate: locks.Candidate{Identity: "c-" + z, Zone: z}})
-			}
-			return all
-		}
-		logged := make(chan string, 9)
-		e := &Election{
-			options: Options{PreferredZones: []string{"za", "zb"}},
-			log:     funcr.New(func(_, line string) { logged <- line }, funcr.Options{}),
-		}
-		news, told := make(chan []locks.Peer), 0
-		e.roster = rosterLock{news: news}
-		go e.peers()(t.Context(), func([]locks.Peer) { told++ })
-		wants := func(lines int, after time.Duration) {
-			t.Helper()
-			time.Sleep(after)
-			synctest.Wait()
-			if len(logged) != lines {
-				t.Fatalf("%d lines logged, want %d", len(logged), lines)
-			}
-		}
-		const lease = timing.DefaultLeaseDuration
-		news <- in("zc")
-		wants(0, lease-1) // a candidate that starts now will soon be known
-		news <- in("za", "zc")
-		wants(0, lease-1)
-		news <- in("za")
-		wants(1, lease)
-		if line := <-logged; !strings.Contains(line, `"zones"=["zb"]`) {
-			t.Errorf("logged %s", line)
-		}
-		news <- in("za", "zb")
-		wants(0, lease)
-		news <- in("zb")
-		close(news)
-		wants(0, lease)
-		if told != 5 {
-			t.Errorf("%d of 5 rosters were passed on", told)
-		}
-	})
-}
-
 func TestGarbageInTheEnvironmentIsNamed(t *testing.T) {
 	t.Setenv("LEADER_ELECT_LEASE_DURATION", "sixty")
 	t.Setenv("LEADER_ELECT", "perhaps")
@@ -325,43 +268,6 @@ func TestGarbageInTheEnvironmentIsNamed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "LEADER_ELECT_LEASE_DURATION") || !strings.Contains(err.Error(), "LEADER_ELECT:") {
 		t.Errorf("FromEnvironment: %v", err)
 	}
-}
-
-func TestAnOverrunEndsTheProcessIfThatIsWanted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, err := New(t.Context(), "op", Options{Disabled: true, ExitOnOverrun: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		exited := make(chan int, 1)
-		e.exit = func(code int) { exited <- code }
-		ctx, cancel := context.WithCancel(t.Context())
-		release := make(chan struct{})
-		over := make(chan error, 1)
-		go func() {
-			over <- e.Run(ctx, func(context.Context, election.Term) error { <-release; return nil })
-		}()
-		synctest.Wait()
-		if err := e.Alive(nil); err != nil {
-			t.Errorf("while it leads: %v", err)
-		}
-		cancel()
-		start := time.Now()
-		if code := <-exited; code != 1 || time.Since(start) != timing.DefaultStopTimeout {
-			t.Errorf("exit %d after %v", code, time.Since(start))
-		}
-		if err := e.Alive(nil); err != nil {
-			t.Errorf("while the term is trusted: %v", err)
-		}
-		time.Sleep(timing.DefaultRenewDeadline)
-		if err := e.Alive(nil); !errors.Is(err, election.ErrUntrusted) {
-			t.Errorf("work goes on without trust: %v", err)
-		}
-		close(release)
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // stuckLog is a sink that blocks once it is shut.
@@ -470,79 +376,6 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 	})
 }
 
-func TestAnUnhealthyProcessThatBecameLeaderGivesUpForGood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var sick atomic.Bool
-		o := Options{Disabled: true, Health: election.Health{Required: true, Check: func(context.Context) error {
-			if sick.Load() {
-				return errors.New("sick")
-			}
-			return nil
-		}}}
-		leading, done, err := o.Become(t.Context(), "op")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sick.Store(true)
-		<-leading.Done()
-		if cause := context.Cause(leading); !errors.Is(cause, election.ErrUnhealthy) {
-			t.Errorf("the cause is %v", cause)
-		}
-		done() // it returns when Run has
-	})
-}
-
-func TestAnUnhealthyProcessSaysSoOnItsPresence(t *testing.T) {
-	server, o := inPod(t)
-	var sick atomic.Bool
-	o.Timing = election.Timing{RenewInterval: 20 * time.Millisecond}
-	o.Health.Interval = time.Second // a check that a busy machine delays for longer counts as failed
-	o.Health.Check = func(context.Context) error {
-		if sick.Load() {
-			return errors.New("no disk")
-		}
-		return nil
-	}
-	says := func() (health string) {
-		server.Mu.Lock()
-		defer server.Mu.Unlock()
-		for path, object := range server.Objects {
-			if strings.HasPrefix(path, leasePath+".") {
-				annotations, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
-				health, _ = annotations["zonelect.dev/health"].(string)
-			}
-		}
-		return health
-	}
-	err := Run(t.Context(), "op", func(ctx context.Context, _ election.Term) error {
-		for _, want := range []string{"", "no disk", ""} {
-			sick.Store(want != "")
-			for says() != want && ctx.Err() == nil {
-				time.Sleep(time.Millisecond)
-			}
-		}
-		return ctx.Err()
-	}, o)
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func TestWithoutElectionAnUnhealthyProcessLeadsOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := Options{Disabled: true, Health: election.Health{Check: func(context.Context) error { return errors.New("sick") }}}
-		leading, done, err := o.Become(t.Context(), "op")
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour)
-		if leading.Err() != nil {
-			t.Errorf("after an hour: %v", context.Cause(leading))
-		}
-		done()
-	})
-}
-
 // TestWhatOthersWroteIsPlainInEveryLog, whoever gave the logger: klog and zap do not see to it.
 func TestWhatOthersWroteIsPlainInEveryLog(t *testing.T) {
 	told := said{make(chan string, 3)}
@@ -575,37 +408,6 @@ func (s said) Handle(_ context.Context, r slog.Record) error {
 	default:
 	}
 	return nil
-}
-
-func TestWithoutALoggerMissingRightsAreToldToSlogsDefault(t *testing.T) {
-	server, o := inPod(t)
-	server.Before = func(verb, path string) (int, apitest.Object) {
-		return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `leases is forbidden: User "op" cannot `+verb+` resource "leases"`, "leases", "")
-	}
-	told := said{make(chan string, 1000)}
-	before := slog.Default()
-	defer slog.SetDefault(before)
-	slog.SetDefault(slog.New(told))
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan error)
-	go func() {
-		over <- Run(ctx, "op", func(context.Context, election.Term) error { return nil }, o)
-	}()
-	for {
-		select {
-		case line := <-told.lines:
-			if !strings.HasPrefix(line, "ERROR") || !strings.Contains(line, "leases is forbidden") {
-				continue
-			}
-		case <-time.After(time.Minute):
-			t.Error("no error was logged")
-		}
-		break
-	}
-	cancel()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
@@ -663,49 +465,6 @@ func TestEachNewLeaderIsToldOnce(t *testing.T) {
 
 func TestANilElectionIsAlive(t *testing.T) {
 	if err := (*Election)(nil).Alive(nil); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestTheLeaseHasTheLabelsThatTheOptionsSay(t *testing.T) {
-	server, o := inPod(t)
-	o.Labels = map[string]string{"team": "a"}
-	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
-		server.Mu.Lock()
-		defer server.Mu.Unlock()
-		if labels, _ := server.Objects[leasePath]["metadata"].(map[string]any)["labels"].(map[string]any); labels["team"] != "a" {
-			t.Errorf("the labels are %v", labels)
-		}
-		return nil
-	}, o)
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func TestEventsThatCannotBePostedAreLogged(t *testing.T) {
-	server, o := inPod(t)
-	server.Before = func(verb, path string) (int, apitest.Object) {
-		if verb == "create" && strings.HasSuffix(path, "/events") {
-			return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `events is forbidden: User "op" cannot create resource "events"`, "events", "")
-		}
-		return 0, nil
-	}
-	logged := make(chan string, 100)
-	o.NoEvents, o.Logger = false, funcr.New(func(_, line string) { logged <- line }, funcr.Options{})
-	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
-		for {
-			select {
-			case line := <-logged:
-				if strings.Contains(line, "cannot create resource") {
-					return nil
-				}
-			case <-time.After(time.Minute):
-				return errors.New("it was not logged")
-			}
-		}
-	}, o)
-	if err != nil {
 		t.Error(err)
 	}
 }

@@ -23,11 +23,9 @@ import (
 // arrives, for each n.
 func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"lease":  func(*Options) {},
-		"auto":   func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
-		"twin":   func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
-		"events": func(o *Options) { o.NoEvents = false },
-		"zone":   func(o *Options) { o.Self.Node = "node-1" },
+		"lease": func(*Options) {},
+		"auto":  func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
+		"zone":  func(o *Options) { o.Self.Node = "node-1" },
 	} {
 		for _, follows := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s follows=%v", name, follows), func(t *testing.T) {

@@ -198,19 +198,10 @@ func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
 func TestAVariableThatNothingReadsIsNamed(t *testing.T) {
 	for name, want := range map[string]string{
 		"LEADER_ELECT_LEASE_DURATON":            "LEADER_ELECT_LEASE_DURATION",
-		"LEADER_ELECT_LEASE_DURATIONS":          "LEADER_ELECT_LEASE_DURATION",
-		"LEADER_ELECT_RENEW_DEADLIEN":           "LEADER_ELECT_RENEW_DEADLINE",
 		"LEADER_ELECT_NAME":                     "log",
-		"LEADER_ELECT_LEASE":                    "log",
-		"LEADER_ELECT_MODE_SERVICE_HOST":        "",
 		"LEADER_ELECT_SERVICE_HOST":             "",
-		"LEADER_ELECT_SERVICE_PORT":             "",
-		"LEADER_ELECT_SERVICE_PORT_HTTPS":       "",
 		"LEADER_ELECT_PORT":                     "",
-		"LEADER_ELECT_PORT_443_TCP":             "",
-		"LEADER_ELECT_PORT_443_TCP_ADDR":        "",
 		"LEADER_ELECT_WEBHOOK_PORT_53_UDP_PORT": "",
-		"LEADER_ELECTED":                        "",
 		"LEADER_ELECTION_LEASE_DURATION":        "",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@
 package environment
 
 import (
-	"context"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -116,23 +115,6 @@ func TestServersReplaceTheHost(t *testing.T) {
 	}
 	if cfg.Host != "https://nowhere.invalid" || cfg.APIPath != "" {
 		t.Errorf("the config was changed: %+v", cfg)
-	}
-}
-
-func TestCloseConnectionsOfALeaseLockEndsItsRequests(t *testing.T) {
-	arrived := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		close(arrived)
-		<-r.Context().Done()
-	}))
-	defer s.Close()
-	lock, err := at(&rest.Config{Host: s.URL}).LeaseLock("lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { <-arrived; lock.Capabilities().CloseConnections() }()
-	if _, err := lock.Read(context.Background()); err == nil {
-		t.Error("the request went on")
 	}
 }
 

@@ -65,23 +65,6 @@ func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
 	}
 }
 
-func TestAPodsNamespaceIsFoundWhereItIs(t *testing.T) {
-	bare(t)
-	namespaceFile = writeFile(t, " ns-file\n")
-	if got := podNamespace(); got != "ns-file" {
-		t.Errorf("from the file: %q", got)
-	}
-	t.Setenv(envNamespace, "ns-env")
-	if got := podNamespace(); got != "ns-env" {
-		t.Errorf("from the environment: %q", got)
-	}
-	t.Setenv(envNamespace, "")
-	namespaceFile = "/absent"
-	if got := podNamespace(); got != "" {
-		t.Errorf("from nowhere: %q", got)
-	}
-}
-
 func TestAPodsServiceAccountIsTheWayIfThereIsNoKUBECONFIG(t *testing.T) {
 	setenv(t, map[string]string{"KUBECONFIG": "", envInCluster: "10.0.0.1"})
 	home(t, "/absent/home")

@@ -4,7 +4,6 @@
 package environment
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,8 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
-
-	"github.com/zonelect/zonelect/locks"
 )
 
 // unmounted is a pod without a service account, or no pod, wherever the test runs.
@@ -167,24 +164,6 @@ func TestNoTwoStartsHaveOneIdentity(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableKubeconfigIsAnError(t *testing.T) {
-	bare(t)
-	path := writeFile(t, "\tno yaml")
-	if _, err := WhoAmI(t.Context(), nil, logr.Logger{}, Known{Kubeconfig: path}); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("%v: want an error that names %s", err, path)
-	}
-}
-
-func TestACandidateIsWhoItIs(t *testing.T) {
-	s := Self{Identity: "i", PodName: "p", PodUID: "u", Namespace: "ns", Node: "n", Container: "c", Zone: "z"}
-	if got, want := s.Candidate(), (locks.Candidate{Identity: "i", Zone: "z", Node: "n", Pod: locks.Pod{Name: "p", UID: "u"}, Container: "c"}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := (Self{Identity: "i"}).Candidate().Pod; got != (locks.Pod{}) {
-		t.Errorf("pod %q outside a cluster", got)
-	}
-}
-
 func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 	node := `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"labels":{"topology.kubernetes.io/zone":"z9"}}}`
 	bald := `{"kind":"Node","apiVersion":"v1","metadata":{}}`
@@ -222,15 +201,5 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 				t.Errorf("log: %s\nwant %q", logs(), tc.log)
 			}
 		})
-	}
-}
-
-func TestAZoneThatIsNotToldInTimeIsNone(t *testing.T) {
-	setenv(t, map[string]string{envPodName: "pod-1", envPodUID: "1", envNode: "node-1"})
-	ctx, cancel := context.WithCancel(t.Context())
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }))
-	defer s.Close()
-	if self, err := WhoAmI(ctx, &rest.Config{Host: s.URL}, logr.Logger{}, Known{}); err != nil || self.Zone != "" {
-		t.Errorf("zone %q, %v", self.Zone, err)
 	}
 }

@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -90,42 +88,6 @@ func TestATokenSaysItsPod(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestATokenFileThatIsAwayOrADirectoryIsNone(t *testing.T) {
-	for _, path := range []string{t.TempDir(), t.TempDir() + "/absent"} {
-		if got := fromToken(&rest.Config{BearerTokenFile: path}); got != (presence.Sender{}) {
-			t.Errorf("%+v from %s", got, path)
-		}
-		if got := fromToken(&rest.Config{BearerTokenFile: path, BearerToken: bound(claims)}); got != pod7 {
-			t.Errorf("%+v without the file, want that of the text", got)
-		}
-	}
-}
-
-// TestATokenFileThatIsReplacedIsOneOrTheOther: what was read of two halves is none.
-func TestATokenFileThatIsReplacedIsOneOrTheOther(t *testing.T) {
-	path := writeFile(t, "")
-	other := strings.ReplaceAll(claims, "pod-7", "pod-8")
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			_ = os.WriteFile(path, []byte(bound([]string{claims, other}[i%2])), 0o600) // not at once: truncated first
-		}
-	}()
-	for range 2000 {
-		if got := fromToken(&rest.Config{BearerTokenFile: path}).Pod.Name; got != "" && got != "pod-7" && got != "pod-8" {
-			t.Errorf("pod %q", got)
-		}
-	}
-	close(stop)
-	<-done
 }
 
 // TestAPodIsNamedByTheFirstThatKnows, and the log says which.
@@ -254,11 +216,5 @@ func TestTheContainerIsThatOfTheMounts(t *testing.T) {
 		if err != nil || got.Container != want.name || got.Found.Container != want.from {
 			t.Errorf("container %q from %q, %v, want %+v", got.Container, got.Found.Container, err, want)
 		}
-	}
-}
-
-func TestTheAPIServerIsAskedOnlyForSoLong(t *testing.T) {
-	if startPatience.all > 20*time.Second || laterPatience.all > 10*time.Second {
-		t.Errorf("for %v at the start, and %v later", startPatience.all, laterPatience.all)
 	}
 }

@@ -58,7 +58,7 @@ func FuzzDetails(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"a", "17", `{"to":"b","precedenceMs":4000}`}, {"", "0", `{"to":"b","precedenceMs":0}`}, {"a", "0x11", `{"precedenceMs":4000}`}, {"a", "+17", `{"to":"b","precedenceMs":-4000}`},
 		{"a", "007", `{"to":"b","precedenceMs":"4000"}`}, {"a", "18446744073709551616", `{"to":"b","precedenceMs":9223372036855}`}, {"a", "1e3", `{"to":["b"],"precedenceMs":1}`},
-		{"a", " 17", `{"to":"b","precedenceMs":4000,"new":1}`}, {"a", "\u0661\u0667", "b 4000"},
+		{"a", "1.0", `{"to":"b"}`}, {"a", " 17", `{"to":"b","precedenceMs":4000,"new":1}`}, {"a", "\u0661\u0667", "b 4000"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
@@ -83,6 +83,7 @@ func FuzzDetails(f *testing.F) {
 // two is one of them, whichever is asked.
 func FuzzStage(f *testing.F) {
 	f.Add("dual", "3", true, "sealed", "4", true)
+	f.Add("halfway", "3", true, "", "", false)
 	f.Add("legacy", "", false, "clean", "18446744073709551615", true)
 	f.Add("Dual", "3", true, "sealed ", "4", true)
 	f.Add("sealed", "007", true, "sealed", "-1", true)
@@ -108,7 +109,7 @@ func FuzzStage(f *testing.F) {
 
 // FuzzLegacy reads any name of a legacy lock: as none, or exactly as it was written.
 func FuzzLegacy(f *testing.F) {
-	for _, seed := range []string{"", "configmap/op", "annotation/configmaps/op", "annotation/endpoints/op", "annotation/pods/op", "configmap/", "annotation/configmap/op", "configmap/a/b"} {
+	for _, seed := range []string{"", "configmap/op", "annotation/configmaps/op", "annotation/endpoints/op", "annotation/pods/op", "configmap/", "annotation/configmap/op", "configmap/a/b", "op", "endpoints/op", "annotation/endpoints/", "ANNOTATION/endpoints/op"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -21,11 +21,3 @@ func TestALegacyLockIsReadAsItIsWritten(t *testing.T) {
 		}
 	}
 }
-
-func TestALegacyLockThatMakesNoSenseIsNone(t *testing.T) {
-	for _, text := range []string{"op", "configmap/", "endpoints/op", "annotation/op", "annotation/pods/op", "annotation/endpoints/", "annotation/configmaps", "ANNOTATION/endpoints/op"} {
-		if got := ParseLegacy(text); got != (Legacy{}) {
-			t.Errorf("%q reads as %+v", text, got)
-		}
-	}
-}

@@ -84,25 +84,6 @@ func TestSpecIsByteForByteWhatClientGoWrites(t *testing.T) {
 	}
 }
 
-func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
-	for name, r := range map[string]locks.Record{"held": held(), "released": released()} {
-		t.Run(name, func(t *testing.T) {
-			var lease coordinationv1.Lease
-			if err := json.Unmarshal([]byte(mustJSON(t, Write(nil, r))), &lease); err != nil {
-				t.Fatal(err)
-			}
-			got := Read(&lease)
-			if got.RenewTime.UnixMicro() != r.RenewTime.UnixMicro() || got.AcquireTime.UnixMicro() != r.AcquireTime.UnixMicro() {
-				t.Errorf("times %v, %v: want %v, %v", got.AcquireTime, got.RenewTime, r.AcquireTime, r.RenewTime)
-			}
-			got.RenewTime, got.AcquireTime = r.RenewTime, r.AcquireTime
-			if got != r {
-				t.Errorf("got %+v\nwant %+v", got, r)
-			}
-		})
-	}
-}
-
 // full is a Lease that others have written to as well.
 func full() *coordinationv1.Lease {
 	strategy, preferred := coordinationv1.OldestEmulationVersion, "other"
@@ -141,14 +122,6 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 	}
 }
 
-func TestARecordWithoutDetailsLeavesNoAnnotation(t *testing.T) {
-	r := held()
-	r.Details = locks.Details{}
-	if got := Write(nil, r).Annotations; got != nil {
-		t.Errorf("annotations %v, want none", got)
-	}
-}
-
 func TestGarbageReadsAsAbsent(t *testing.T) {
 	negative := int32(-5)
 	long := strings.Repeat("x", MaxText+1)
@@ -156,15 +129,7 @@ func TestGarbageReadsAsAbsent(t *testing.T) {
 		"nothing":             {},
 		"negative numbers":    {Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &negative, LeaseTransitions: &negative}},
 		"null times":          {Spec: coordinationv1.LeaseSpec{AcquireTime: &metav1.MicroTime{}, RenewTime: &metav1.MicroTime{}}},
-		"words for numbers":   annotated(AnnotationToken, "many", AnnotationReleased, "0x10"),
-		"signs and fractions": annotated(AnnotationToken, "+1", AnnotationReleased, "1.0"),
-		"too large a number":  annotated(AnnotationToken, "18446744073709551616"),
-		"leading zeros":       annotated(AnnotationToken, "007", AnnotationReleased, "00"),
 		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationNonce, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, `{"to":"`+long+`","precedenceMs":4}`),
-		"no precedence":       annotated(AnnotationHandover, `{"to":"pod-2"}`),
-		"a precedence of 0":   annotated(AnnotationHandover, `{"to":"pod-2","precedenceMs":0}`),
-		"a negative one":      annotated(AnnotationHandover, `{"to":"pod-2","precedenceMs":-4000}`),
-		"one beyond all time": annotated(AnnotationHandover, `{"to":"pod-2","precedenceMs":9223372036855}`),
 		"nobody to hand over": annotated(AnnotationHandover, `{"to":"","precedenceMs":4000}`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,23 +158,6 @@ func TestAbsurdTimesAndLongDurationsAreKept(t *testing.T) {
 	}
 	if want := math.MaxInt32 * time.Second; got.LeaseDuration != want {
 		t.Errorf("lease duration %v, want %v: or a live lease would be taken", got.LeaseDuration, want)
-	}
-}
-
-func TestSnapshotCarriesTheVersion(t *testing.T) {
-	lease := full()
-	s := Snapshot(lease)
-	if s.Version.Number != 42 || s.Version.UID != "u1" || s.Version.Opaque != any(lease) || !s.Version.Exists() {
-		t.Errorf("version %+v", s.Version)
-	}
-	if s := Snapshot(nil); s.Version.Exists() || s != (locks.Snapshot{}) {
-		t.Errorf("snapshot of nothing: %+v", s)
-	}
-	if s := Gone("43"); s.Version.Exists() || s.Version.Number != 43 {
-		t.Errorf("snapshot of a deleted one: %+v", s)
-	}
-	if n := Number("not a number"); n != 0 {
-		t.Errorf("number %d, want 0", n)
 	}
 }
 

@@ -4,10 +4,8 @@
 package lease
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -94,25 +92,6 @@ func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
 	}
 }
 
-func TestReadOfNoLeaseIsNoError(t *testing.T) {
-	_, client := newAPIServer(t)
-	s, err := mustNew(t, client).Read(t.Context())
-	if err != nil || s != (locks.Snapshot{}) {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-func TestReadIsLinearizable(t *testing.T) {
-	var query string
-	l := mustNew(t, clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query = r.URL.RawQuery
-		reply(w, http.StatusNotFound, notFound(path))
-	})))
-	if _, err := l.Read(t.Context()); err != nil || query != "" {
-		t.Errorf("query %q, error %v: a resourceVersion would allow an old answer", query, err)
-	}
-}
-
 func TestWhatOthersWroteIsKept(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
@@ -141,23 +120,6 @@ func TestWhatOthersWroteIsKept(t *testing.T) {
 	want["spec"].(object)["renewTime"] = "2026-07-01T10:00:02.000001Z"
 	if got := clone(a.Objects[path]); !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %s\nwant %s", mustMarshal(got), mustMarshal(want))
-	}
-}
-
-func TestUpdateOfADeletedLeaseIsAConflict(t *testing.T) {
-	a, client := newAPIServer(t)
-	l := mustNew(t, client)
-	s := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
-	a.Delete(path)
-	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 2)); !errors.Is(err, locks.ErrConflict) {
-		t.Errorf("write to a deleted Lease: %v", err)
-	}
-	again := mustWrite(t, l, locks.Version{}, recordOf("b", 3))
-	if again.Version.Number <= s.Version.Number || again.Version.UID == s.Version.UID {
-		t.Errorf("version %+v after %+v", again.Version, s.Version)
-	}
-	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 4)); !errors.Is(err, locks.ErrConflict) {
-		t.Errorf("write to the successor of a deleted Lease: %v", err)
 	}
 }
 
@@ -242,31 +204,6 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-func TestAServerThatHangsIsLeftWithTheContext(t *testing.T) {
-	arrived := make(chan struct{})
-	l := mustNew(t, clientOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the server notices only after this that the client left
-		arrived <- struct{}{}
-		<-r.Context().Done()
-	})))
-	for name, call := range map[string]func(context.Context) error{
-		"read": func(ctx context.Context) error { _, err := l.Read(ctx); return err },
-		"write": func(ctx context.Context) error {
-			_, err := l.Write(ctx, locks.Version{}, recordOf("a", 1))
-			return err
-		},
-		"watch": func(ctx context.Context) error { return l.Watch(ctx, locks.Version{}, nil) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { <-arrived; cancel() }()
-			if err := call(ctx); !errors.Is(err, context.Canceled) {
-				t.Errorf("ended with %v", err)
-			}
-		})
-	}
-}
-
 func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 	a, client := newAPIServer(t)
 	var warnings []string
@@ -312,20 +249,5 @@ func TestAHolderWithoutADurationIsWarnedOfOnce(t *testing.T) {
 	}
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "nobody takes the lock from it") || !strings.Contains(warnings[0], `"holder"="a"`) {
 		t.Errorf("warnings %v", warnings)
-	}
-}
-
-func TestAnAnswerThatIsNoLeaseIsAnError(t *testing.T) {
-	for name, body := range map[string]any{
-		"no version":      object{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": object{"name": "lock"}},
-		"no number":       object{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": object{"name": "lock", "resourceVersion": "abc"}},
-		"another kind":    object{"kind": "ConfigMap", "apiVersion": "v1", "metadata": object{"resourceVersion": "1"}},
-		"no JSON object":  "hello",
-		"a failed status": status(500, "InternalError", "etcd is gone", "", ""),
-	} {
-		l := mustNew(t, clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, body) })))
-		if s, err := l.Read(t.Context()); err == nil {
-			t.Errorf("%s: read %+v", name, s)
-		}
 	}
 }

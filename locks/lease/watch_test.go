@@ -30,40 +30,6 @@ func watching(t *testing.T, l *Lock, from locks.Version) (<-chan locks.Event, <-
 	return events, ended
 }
 
-func TestAWatchFromZeroBeginsWithTheLeaseAsItIs(t *testing.T) {
-	_, client := newAPIServer(t)
-	l := mustNew(t, client)
-	want := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
-	events, _ := watching(t, l, locks.Version{})
-	if e := <-events; e.Bookmark || e.Snapshot.Record != want.Record || e.Snapshot.Version.Number != want.Version.Number {
-		t.Errorf("event %+v, want %+v", e, want)
-	}
-}
-
-func TestAWatchTellsWritesAndDeletionInOrder(t *testing.T) {
-	a, client := newAPIServer(t)
-	l := mustNew(t, client)
-	first := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
-	second := mustWrite(t, l, first.Version, recordOf("b", 2))
-	a.Delete(path)
-	third := mustWrite(t, l, locks.Version{}, recordOf("c", 3))
-
-	events, _ := watching(t, l, first.Version)
-	if e := <-events; e.Snapshot.Record != second.Record || !e.Snapshot.Version.Exists() {
-		t.Errorf("event %+v, want %+v", e, second)
-	}
-	if e := <-events; e.Bookmark || e.Snapshot != (locks.Snapshot{Version: locks.Version{Number: second.Version.Number + 1}}) {
-		t.Errorf("event %+v, want a deletion", e)
-	}
-	if e := <-events; e.Snapshot.Version.UID != third.Version.UID || e.Snapshot.Record != third.Record {
-		t.Errorf("event %+v, want %+v", e, third)
-	}
-	// A version from a watch can be the base of a write.
-	mustWrite(t, l, third.Version, recordOf("d", 4))
-	e := <-events
-	mustWrite(t, l, e.Snapshot.Version, recordOf("e", 5))
-}
-
 // TestS4AWatchSaysThatItLeavesNothingOut, for a deletion too: from this the candidate
 // that recreates the Lease knows whether another recreated it before.
 func TestS4AWatchSaysThatItLeavesNothingOut(t *testing.T) {
@@ -178,33 +144,5 @@ func TestAWatchAsksForOneLeaseAndABoundedTime(t *testing.T) {
 		if q.Get("fieldSelector") != "metadata.name=lock" || q.Get("allowWatchBookmarks") != "true" || q.Get("path") != strings.TrimSuffix(path, "/lock") {
 			t.Errorf("query %v", q)
 		}
-	}
-}
-
-// TestAWatchEndsWithItsContext whether it waits for the server or for its reader, and
-// closes its connection.
-func TestAWatchEndsWithItsContext(t *testing.T) {
-	for name, lines := range map[string][]string{
-		"silent server": nil,
-		"deaf reader":   {`{"type":"ADDED","object":` + lease("lock", "7") + `}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			arrived, left := make(chan struct{}), make(chan struct{})
-			l := mustNew(t, clientOf(t, streaming(func(w http.ResponseWriter, r *http.Request) {
-				w.(http.Flusher).Flush()
-				close(arrived)
-				<-r.Context().Done()
-				close(left)
-			}, lines...)))
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- l.Watch(ctx, locks.Version{}, make(chan locks.Event)) }()
-			<-arrived
-			cancel()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("ended with %v", err)
-			}
-			<-left
-		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -308,27 +307,6 @@ func TestALossWhileTheWorkStopsIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// TestALossWhileTheLockIsReleasedIsToldAtOnce: a release is tried for a RenewDeadline.
-func TestALossWhileTheLockIsReleasedIsToldAtOnce(t *testing.T) {
-	for name, change := range map[string][]func(*LeaderElectionConfig){"work that stops": nil, "work that goes on": {works(endless)}, "a callback that has returned": {returns}} {
-		t.Run(name, func(t *testing.T) {
-			virtually(t, func(t *testing.T, a *api) {
-				one := a.newReplica(t, "one", change...).start(t)
-				time.Sleep(time.Minute)
-				cut := time.Now()
-				a.Cut()
-				time.Sleep(deadline / 2)
-				one.end()
-				time.Sleep(lease)
-				if took := one.when("stopped").Sub(cut); took > deadline+untrusted {
-					t.Errorf("OnStoppedLeading was called %v after the API was gone: %s", took, one.happened())
-				}
-				time.Sleep(2 * endless)
-			})
-		})
-	}
-}
-
 // TestAnotherHolderIsSeenWhileTheWorkStops: somebody wrote the Lease by hand.
 func TestAnotherHolderIsSeenWhileTheWorkStops(t *testing.T) {
 	virtually(t, func(t *testing.T, a *api) {
@@ -449,42 +427,6 @@ func TestTheWorkOfALeaderElectorRunsOnceAtATime(t *testing.T) {
 		}
 		endSecond()
 		time.Sleep(2 * endless)
-	})
-}
-
-func TestWhoWaitsForItsFormerWorkEndsWithItsContext(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
-		one := a.newReplica(t, "one", works(endless)).start(t)
-		time.Sleep(time.Minute)
-		one.end()
-		time.Sleep(time.Minute)
-		one.start(t)
-		one.end()
-		one.ends(t, "started, told, stopped, returned, stopped, returned")
-		time.Sleep(2 * endless)
-	})
-}
-
-func TestEachNewLeaderIsTold(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
-		heard := make(chan string, 10)
-		one := a.newReplica(t, "one").start(t)
-		next := a.newReplica(t, "next", func(c *LeaderElectionConfig) {
-			c.Callbacks.OnNewLeader = func(identity string) { heard <- identity }
-		}).start(t)
-		time.Sleep(time.Minute)
-		one.end()
-		time.Sleep(time.Minute)
-		next.end()
-		synctest.Wait()
-		close(heard)
-		if got := slices.Collect(func(yield func(string) bool) {
-			for identity := range heard {
-				yield(identity)
-			}
-		}); !slices.Equal(got, []string{"one", "next"}) {
-			t.Errorf("the leaders were %q", got)
-		}
 	})
 }
 
