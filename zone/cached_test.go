@@ -5,53 +5,14 @@ package zone_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
-
-// anyTakeover is a takeover among candidates, some of them unknown, unhealthy or known twice.
-func anyTakeover(r *rand.Rand) election.Takeover {
-	name := func(n int) string { return fmt.Sprint(r.IntN(n)) }
-	t := election.Takeover{
-		Lock:     locks.Description{Name: name(2)},
-		Cause:    []status.Cause{status.CauseReleased, status.CauseExpired, status.CauseDied}[r.IntN(3)],
-		Previous: name(12), PreviousZone: name(3), PreviousPod: locks.Pod{Name: name(12)},
-		Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: locks.Pod{Name: name(12)}},
-	}
-	for range r.IntN(10) {
-		p := locks.Peer{Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: locks.Pod{Name: name(12)}}}
-		if r.IntN(4) == 0 {
-			p.Unhealthy = "it is unwell"
-		}
-		t.Peers = append(t.Peers, p)
-	}
-	if r.IntN(3) == 0 {
-		t.Evacuated = []string{name(3)}
-	}
-	return t
-}
-
-func TestACachedOrderGivesTheSameTakeoverDelays(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	order := zone.Order{Preferred: []string{"1"}}
-	cached := order.Cached()
-	for range 2000 {
-		over := anyTakeover(r)
-		for _, p := range append([]locks.Peer{{Candidate: over.Candidate}}, over.Peers...) {
-			over.Candidate = p.Candidate
-			if got, want := cached(over), order.TakeoverDelay(over); got != want {
-				t.Fatalf("%v, want %v, for %+v", got, want, over)
-			}
-		}
-	}
-}
 
 // TestACachedOrderRanksOnceForATakeover: after the ranking, no call allocates.
 func TestACachedOrderRanksOnceForATakeover(t *testing.T) {
@@ -100,26 +61,5 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 	}
 	if n := reflect.TypeFor[election.Takeover]().NumField(); n != 9 { // RoundTrip matters only without known peers: then nothing is ranked
 		t.Errorf("a takeover has %d fields: does the ranking depend on those that are new?", n)
-	}
-}
-
-// BenchmarkTheTakeoverDelaysOfAll measures an elector's calls at each change.
-func BenchmarkTheTakeoverDelaysOfAll(b *testing.B) {
-	for _, n := range []int{3, 100, 300, 1000} {
-		for name, takeoverDelay := range map[string]func(election.Takeover) time.Duration{"cached": zone.Order{}.Cached(), "each": zone.Order{}.TakeoverDelay} {
-			b.Run(fmt.Sprint(name, "/", n), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					over := election.Takeover{}
-					for i := range n {
-						over.Peers = append(over.Peers, locks.Peer{Candidate: locks.Candidate{Identity: fmt.Sprint(i)}})
-					}
-					for _, p := range over.Peers {
-						over.Candidate = p.Candidate
-						takeoverDelay(over)
-					}
-				}
-			})
-		}
 	}
 }

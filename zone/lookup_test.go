@@ -107,16 +107,6 @@ func TestTheLookupIsOneRequestForTheLabelsOfOneNode(t *testing.T) {
 	}
 }
 
-func TestNothingIsAskedWithoutANameOrAClient(t *testing.T) {
-	c := clientOf(t, func(http.ResponseWriter, *http.Request) { t.Error("asked") })
-	if _, err := Lookup(t.Context(), c, ""); err == nil {
-		t.Error("no error for no name")
-	}
-	if _, err := Lookup(t.Context(), nil, "n1"); err == nil {
-		t.Error("no error for no client")
-	}
-}
-
 func TestTheLookupEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := clientOf(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
