@@ -5,7 +5,6 @@ package packaging_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,20 +131,6 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 	d := one[appsv1.Deployment](t, all, "Deployment")
 	if d.Name != "billing-v2" || d.Spec.Template.Spec.ServiceAccountName != "billing-v2" || d.Spec.Template.Labels["app"] != "billing-v2" {
 		t.Errorf("the Deployment is %s", text(d))
-	}
-}
-
-// TestOperatorsOfOtherNamesShareNoObject, in one namespace and in two.
-func TestOperatorsOfOtherNamesShareNoObject(t *testing.T) {
-	seen := map[string]bool{}
-	for _, of := range [][2]string{{"a", "x"}, {"b", "x"}, {"a", "y"}} {
-		for _, o := range renamed(t, of[0], of[1], allBases...) {
-			id := fmt.Sprint(o.GetKind(), " ", o.GetNamespace(), "/", o.GetName())
-			if seen[id] && o.GetKind() != "Namespace" {
-				t.Errorf("%v shares %s", of, id)
-			}
-			seen[id] = true
-		}
 	}
 }
 

@@ -6,12 +6,10 @@ package packaging_test
 import (
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
@@ -75,43 +73,4 @@ func documentedIn(t *testing.T, dir string) []manifests.Right {
 func kustomized(t *testing.T, name string) manifests.Objects {
 	t.Helper()
 	return manifests.Kustomize(t, "../../../config/operator/"+name)
-}
-
-// TestAnOverlaysNamespaceReachesEveryBinding: a user of the overlay sets the
-// namespace in it, and nothing else.
-func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
-	root := t.TempDir()
-	must(t, os.CopyFS(filepath.Join(root, "config"), os.DirFS("../../../config")))
-	must(t, os.Mkdir(filepath.Join(root, "mine"), 0o700))
-	must(t, os.WriteFile(filepath.Join(root, "mine", "kustomization.yaml"), []byte("namespace: mine\nresources: [../config/operator/base, ../config/operator/leader-for-life]\n"), 0o600))
-	must(t, os.Mkdir(filepath.Join(root, "all"), 0o700))
-	said, err := os.ReadFile("../../../config/operator/dead-nodes/kustomization.yaml")
-	must(t, err)
-	_, patch, _ := strings.Cut(string(said), "#   patches:\n")
-	patch, _, _ = strings.Cut(patch, "resources:")
-	patch = "patches:\n" + strings.ReplaceAll(patch, "#   ", "")
-	must(t, os.WriteFile(filepath.Join(root, "all", "kustomization.yaml"), []byte("resources: [../mine, ../config/operator/dead-nodes]\n"+patch), 0o600))
-	all := manifests.Kustomize(t, filepath.Join(root, "all"))
-	subjects := func(name string, all []rbacv1.Subject) {
-		for _, s := range all {
-			if s.Namespace != "mine" {
-				t.Errorf("%s binds %s in namespace %q", name, s.Name, s.Namespace)
-			}
-		}
-	}
-	for _, o := range manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
-		subjects(o.Name, o.Subjects)
-	}
-	for _, o := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
-		subjects(o.Name, o.Subjects)
-	}
-	for _, o := range all {
-		namespace := o.GetNamespace()
-		if o.GetName() == "zonelect-heartbeats" && namespace == corev1.NamespaceNodeLease {
-			continue
-		}
-		if namespace != "" && namespace != "mine" || o.GetKind() == "Namespace" && o.GetName() != "mine" {
-			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), namespace)
-		}
-	}
 }

@@ -90,41 +90,6 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 	})
 }
 
-func TestNoPublishedModuleHasAReplaceDirective(t *testing.T) {
-	root, err := testbed.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	top := place{t: t, dir: root}
-	for _, module := range strings.Fields(top.must(".ci/published")) {
-		if text := top.must("go", "mod", "edit", "-json", filepath.Join(module, "go.mod")); !strings.Contains(text, `"Replace": null`) {
-			t.Errorf("%s has a replace directive: go install would refuse it", module)
-		}
-	}
-}
-
-// TestAReleaseBreaksOnlyWhatItsVersionAllows compares the exported API with that of a tag.
-func TestAReleaseBreaksOnlyWhatItsVersionAllows(t *testing.T) {
-	c := clone(t)
-	c.must(".ci/tag", version)
-	c.write("zone/added.go", "package zone\n\n// Added is new.\nfunc Added() {}\n")
-	c.must("git", "add", "-A")
-	c.must("git", "commit", "-qm", "an addition")
-	if said := c.must(".ci/api", "v0.1.1"); !strings.Contains(said, "Added: added") {
-		t.Errorf("of an addition it said:\n%s", said)
-	}
-	c.must("git", "rm", "-q", "operator/ctrlruntime/*.go")
-	c.write("operator/ctrlruntime/manager.go", "package ctrlruntime\n")
-	c.must("git", "add", "-A")
-	c.must("git", "commit", "-qm", "a break in a nested module")
-	if said := c.fails(".ci/api", "v0.1.1"); !strings.Contains(said, "v0.1.1 may not break what used v0.1.0, and it does in: operator/ctrlruntime") {
-		t.Errorf("of a break in a patch it said:\n%s", said)
-	}
-	if said := c.must(".ci/api", "v0.2.0"); !strings.Contains(said, "removed") {
-		t.Errorf("of a break in a minor version it said:\n%s", said)
-	}
-}
-
 // place is a directory, and the environment in which commands run there.
 type place struct {
 	t   *testing.T
