@@ -5,7 +5,6 @@ package legacyelectors
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,10 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/zonelect/zonelect/test/kit/events"
 )
@@ -156,96 +152,6 @@ func TestAnElectorJudgesByItsOwnLeaseWhateverTheRecordSays(t *testing.T) {
 			}, annotated(heldFor(seconds)))
 		})
 	}
-}
-
-func TestARecordThatChangesIsNotTakenOver(t *testing.T) {
-	scenario(t, func(s *stage) {
-		defer s.elect(ConfigMap, false)()
-		for second := range 600 {
-			time.Sleep(time.Second)
-			if second%14 == 0 {
-				s.setLock(annotated(strings.ReplaceAll(heldFor(15), "1999-12-31T00:00:00Z", time.Now().UTC().Format(time.RFC3339))))
-			}
-		}
-		if s.count("leading") > 0 {
-			t.Error("led")
-		}
-	}, annotated(heldFor(15)))
-}
-
-func TestALeaderForLifesConfigMapReadsAsFree(t *testing.T) {
-	scenario(t, func(s *stage) {
-		defer s.elect(ConfigMap, false)()
-		if led := s.first("leading"); led.Cause != "absent" {
-			t.Errorf("it tells %+v", led)
-		}
-		if owners := s.configMap().OwnerReferences; len(owners) != 1 {
-			t.Errorf("the owners are %v", owners)
-		}
-	}, owned("Pod", "leader"))
-}
-
-func TestWhatElseIsOnTheObjectIsKept(t *testing.T) {
-	scenario(t, func(s *stage) {
-		before := s.configMap()
-		defer s.elect(ConfigMap, false)()
-		time.Sleep(ownLease + mostPoll)
-		after := s.configMap()
-		if after.Annotations[annotationKey] == before.Annotations[annotationKey] {
-			t.Fatal("nothing was written")
-		}
-		after.Annotations[annotationKey] = before.Annotations[annotationKey]
-		if fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("%v\nwas %v", after, before)
-		}
-	}, annotated(heldFor(15)))
-}
-
-func TestALockIsReleasedOnlyIfToldSoAndAfterTheWork(t *testing.T) {
-	for _, release := range []bool{true, false} {
-		t.Run(fmt.Sprint(release), func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				stop := s.elect(ConfigMap, release)
-				time.Sleep(retry / 2)
-				stop()
-				if free := strings.Contains(s.record(ConfigMap), `"holderIdentity":""`); free != release || s.count("released") > 0 != release {
-					t.Errorf("released: %v, want %v", free, release)
-				}
-				if release && s.first("released").Time.Before(s.first("stopped").Time) {
-					t.Error("released before the work had stopped")
-				}
-			})
-		})
-	}
-}
-
-func TestALeaderThatCannotRenewStopsAfterItsDeadline(t *testing.T) {
-	scenario(t, func(s *stage) {
-		cut := time.Now().Add(retry / 2)
-		s.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return time.Now().After(cut), nil, apierrors.NewInternalError(errors.New("down"))
-		})
-		defer s.elect(ConfigMap, false)()
-		time.Sleep(ownLease)
-		stopping := s.first("stopping")
-		if took := stopping.Time.Sub(cut); took < deadline || took > retry+deadline {
-			t.Errorf("stopped after %v, want %v to %v", took, deadline, retry+deadline)
-		}
-		if stopping.Cause != "leadership lost" || s.count("error") == 0 {
-			t.Errorf("it tells %+v", s.events)
-		}
-	})
-}
-
-func TestALeaderThatSeesAnotherHolderGivesItNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		defer s.elect(ConfigMap, true)()
-		s.setLock(annotated(heldFor(15)))
-		time.Sleep(ownLease) // and so it is not long enough to win it back
-		if s.count("stopping") != 1 || s.count("released") != 0 || s.record(ConfigMap) != heldFor(15) {
-			t.Errorf("it tells %+v and leaves %s", s.events, s.record(ConfigMap))
-		}
-	})
 }
 
 func TestAMultiLockWritesTheLegacyObjectFirstAndTheLeaseSecond(t *testing.T) {

@@ -5,7 +5,6 @@ package legacyelectors
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -135,50 +133,6 @@ func TestAFreeLockIsLedAtOnceAndForLife(t *testing.T) {
 	})
 }
 
-func TestTheUIDIsLookedUpByThePodsName(t *testing.T) {
-	scenario(t, func(s *stage) {
-		f := &ForLife{Client: s.client, Variant: Original, Namespace: "default", Lock: "lock", PodName: "leader", Print: s.print}
-		if _, err := f.become(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		lock, err := f.read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if uid := lock.OwnerReferences[0].UID; uid != "leader-uid" {
-			t.Errorf("the owner's UID is %q", uid)
-		}
-	}, pod())
-}
-
-func TestALockOfItsOwnNameIsLedWithoutAWrite(t *testing.T) {
-	scenario(t, func(s *stage) {
-		defer s.start(NotReady)()
-		if s.count("leading") != 1 || len(s.client.Actions()) != 1 {
-			t.Errorf("want one read and to lead: %v", s.client.Actions())
-		}
-	}, owned("Lease", "me"))
-}
-
-func TestTheBackoffDoublesUpToSixteenSeconds(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var tries []time.Time
-		s.client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			tries = append(tries, time.Now())
-			return false, nil, nil
-		})
-		stop := s.start(Original)
-		time.Sleep(2 * time.Minute)
-		stop()
-		for i, want := range []time.Duration{1, 2, 4, 8, 16, 16, 16} {
-			want *= time.Second
-			if got := tries[i+1].Sub(tries[i]); got < want || got > want+want/5 {
-				t.Errorf("pause %d was %v, want %v and up to a fifth more", i, got, want)
-			}
-		}
-	}, owned("Pod", "leader"), pod())
-}
-
 // act lists what each Variant deletes within a minute.
 func act(t *testing.T, change func(s *stage), want map[Variant][]string, objects ...runtime.Object) {
 	t.Helper()
@@ -224,24 +178,6 @@ func TestStaleDeletesWhateverHasTheLocksNameByThen(t *testing.T) {
 	}, owned("Pod", "leader"), pod(), pod(func(p *corev1.Pod) { p.Name = "another" }), node(corev1.ConditionTrue))
 }
 
-func TestStaleNeverJudgesALockThatItDidNotFindAtItsStart(t *testing.T) {
-	scenario(t, func(s *stage) {
-		created := false
-		s.client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if created {
-				return false, nil, nil
-			}
-			created = true // by another pod, a moment earlier
-			return false, nil, s.client.Tracker().Add(owned("Pod", "leader"))
-		})
-		defer s.start(Stale)()
-		time.Sleep(time.Minute)
-		if got := s.changes(); len(got) > 0 || s.count("leading") > 0 {
-			t.Errorf("it judged: %v", got)
-		}
-	}, pod(terminating))
-}
-
 func TestNotreadyDeletesThePodThenTheLockOfASilentNode(t *testing.T) {
 	act(t, func(*stage) {}, map[Variant][]string{
 		Original: nil,
@@ -254,25 +190,4 @@ func TestAnEvictedLeadersPodIsDeletedAndItsLockIsNot(t *testing.T) {
 	once := []string{"delete pods leader"}
 	act(t, func(*stage) {}, map[Variant][]string{Original: once, Stale: once, NotReady: once},
 		owned("Pod", "leader"), pod(failedFor("Evicted")), node(corev1.ConditionTrue))
-}
-
-func TestWhatEndsTheRealProgramStartsThisOneAnew(t *testing.T) {
-	scenario(t, func(s *stage) {
-		// Another program has deleted the lock between this one's read and its
-		// delete.
-		s.client.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if err := s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", "lock"); err != nil {
-				return true, nil, err
-			}
-			return true, nil, apierrors.NewNotFound(corev1.Resource("configmaps"), "lock")
-		})
-		defer s.start(NotReady)()
-		time.Sleep(time.Minute)
-		if s.count("error") != 1 || s.count("started") != 2 || s.count("leading") != 1 {
-			t.Errorf("want an error, a second start and to lead: %v", fmt.Sprint(s.events))
-		}
-		if away := s.first("leading").Time.Sub(s.first("error").Time); away != containerRestart {
-			t.Errorf("it was away for %v, want %v", away, containerRestart)
-		}
-	}, owned("Pod", "leader"), pod(), node(corev1.ConditionUnknown))
 }
