@@ -6,10 +6,8 @@
 package sidecar
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -19,8 +17,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
@@ -119,15 +115,6 @@ func (p *polled) released() time.Duration {
 	return time.Since(begun)
 }
 
-func TestALeaderIsToldItsToken(t *testing.T) {
-	inBubble(t, func(p *polled) {
-		code, body := p.ask("GET", "/leader")
-		if want := fmt.Sprint(p.e.Term().Token); code != http.StatusOK || body != want {
-			t.Errorf("%d %q, want the token %s", code, body, want)
-		}
-	})
-}
-
 func TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn(t *testing.T) {
 	inBubble(t, func(p *polled) {
 		p.ask("GET", "/leader")
@@ -161,21 +148,6 @@ func TestAProgramThatSaysItHasStoppedIsNotWaitedFor(t *testing.T) {
 		}
 		if took := p.released(); took > time.Millisecond {
 			t.Errorf("released after %v", took)
-		}
-	})
-}
-
-func TestAProgramThatStopsByItselfLeavesTheLockToOthers(t *testing.T) {
-	inBubble(t, func(p *polled) {
-		_, token := p.ask("GET", "/leader")
-		if code, body := p.ask("POST", "/stopped?token="+token); code != http.StatusOK {
-			t.Errorf("%d %s", code, body)
-		}
-		if got := p.holder(); got != "" {
-			t.Errorf("the lock is held by %q", got)
-		}
-		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
-			t.Errorf("then: %d", code)
 		}
 	})
 }
@@ -221,34 +193,6 @@ func TestAProgramMayAskForAnyLoopbackAddress(t *testing.T) {
 			if code, body := p.askAs(host, nil, "GET", "/leader"); code != http.StatusOK {
 				t.Errorf("%s: %d %s", host, code, body)
 			}
-		}
-	})
-}
-
-// TestAnAnswerThatComesWhenTheLockIsReleasedComes: however long that takes.
-func TestAnAnswerThatComesWhenTheLockIsReleasedComes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(election.Timing{})
-		b.resign = func(context.Context) error { time.Sleep(time.Hour); return nil }
-		b.begin(t.Context(), election.Term{})
-		l := apitest.NewPipes()
-		s := httpserver.New(b.handler())
-		go func() { _ = s.Serve(l) }() // it ends by Close
-		defer s.Close()
-		here, err := l.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(here, "POST /stopped?token=0 HTTP/1.1\r\nHost: "+defaultAddress+"\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(here), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("the answer is %s", resp.Status)
 		}
 	})
 }

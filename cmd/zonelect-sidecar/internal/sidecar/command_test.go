@@ -20,7 +20,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,18 +37,17 @@ import (
 
 // The test binary is also each command that the tests run, and the sidecar.
 const (
-	envRole    = "ZONELECT_TEST_ROLE"
-	roleObey   = "obey"    // ends when it is asked to
-	roleDeaf   = "deaf"    // does not
-	roleStray  = "stray"   // obeys, and leaves behind a deaf process in a session of its own
-	roleBrood  = "brood"   // obeys, and leaves behind a deaf process of its group
-	roleLeave  = "leave"   // ends at once, with code 7, and leaves behind a stray
-	roleDie    = "die"     // kills itself
-	roleGood   = "good"    // ends at once, with code 0
-	roleLitter = "litter"  // obeys, and has left behind one that ended
-	roleSelf   = "sidecar" // runs the sidecar with the arguments
-	envOfRole  = "ZONELECT_TEST_CHILD"
-	envLeft    = "ZONELECT_TEST_LEFT" // the role of what is left behind, if it is not deaf
+	envRole   = "ZONELECT_TEST_ROLE"
+	roleObey  = "obey"    // ends when it is asked to
+	roleDeaf  = "deaf"    // does not
+	roleStray = "stray"   // obeys, and leaves behind a deaf process in a session of its own
+	roleBrood = "brood"   // obeys, and leaves behind a deaf process of its group
+	roleLeave = "leave"   // ends at once, with code 7, and leaves behind a stray
+	roleDie   = "die"     // kills itself
+	roleGood  = "good"    // ends at once, with code 0
+	roleSelf  = "sidecar" // runs the sidecar with the arguments
+	envOfRole = "ZONELECT_TEST_CHILD"
+	envLeft   = "ZONELECT_TEST_LEFT" // the role of what is left behind, if it is not deaf
 )
 
 func TestMain(m *testing.M) {
@@ -84,11 +82,6 @@ func play(role string) int {
 		left = leave(cmp.Or(os.Getenv(envLeft), roleDeaf), &syscall.SysProcAttr{Setsid: true})
 	case roleBrood:
 		left = leave(roleDeaf, nil)
-	case roleLitter:
-		out, err := exec.Command("sh", "-c", "sleep 0 & echo $!").Output()
-		must(err)
-		left, err = strconv.Atoi(strings.TrimSpace(string(out)))
-		must(err)
 	}
 	fmt.Println("runs", role, os.Getpid(), left, os.Getenv("ZONELECT_TOKEN"), os.Getenv("ZONELECT_LOCK"), os.Getenv("ZONELECT_IDENTITY"))
 	switch role {
@@ -430,22 +423,6 @@ func TestSignalsArePassedOnToTheCommandThatRuns(t *testing.T) {
 	b.lead()
 	b.signals <- syscall.SIGHUP
 	b.says("got hangup")
-}
-
-func TestWhatEndsBehindTheCommandIsReaped(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("orphans go to the first process of the machine here")
-	}
-	b := newBench(t, roleLitter)
-	signal.Notify(b.signals, syscall.SIGCHLD)
-	t.Cleanup(func() { signal.Stop(b.signals) })
-	r := b.lead()
-	for !gone(r.left) {
-		time.Sleep(time.Millisecond)
-	}
-	if gone(r.pid) {
-		t.Error("the command is gone too")
-	}
 }
 
 func TestWhatEndsWhileNoCommandRunsIsReaped(t *testing.T) {

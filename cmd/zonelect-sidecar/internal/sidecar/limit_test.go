@@ -6,7 +6,6 @@
 package sidecar
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -110,16 +109,6 @@ func TestNoCommandOutlivesItsTrustByTheStopGrace(t *testing.T) {
 			if over := now.Sub(until); over >= timing.StopGrace {
 				t.Fatalf("StopGrace %v, StopTimeout %v: it runs %v after the end of trust", timing.StopGrace, timing.StopTimeout, over)
 			}
-		}
-	}
-}
-
-func TestACauseThatIsNoLossHasTheStopTimeout(t *testing.T) {
-	for _, cause := range []error{election.ErrStopped, election.ErrHandedOver, election.ErrUnhealthy, errors.New("another")} {
-		l := limit{timing: tenths}
-		l.ask(start0, cause)
-		if l.lost {
-			t.Errorf("%v counts as a loss", cause)
 		}
 	}
 }

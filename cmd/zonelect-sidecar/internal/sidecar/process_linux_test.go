@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -118,58 +117,4 @@ func TestWhatIsLeftBehindIsKilledByGroups(t *testing.T) {
 	if !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Errorf("its child ended with %#x, want SIGKILL", status)
 	}
-}
-
-// TestNothingOfACommandThatHopsIsMissed: it forks and ends all the time, and so is never the
-// same process for long. What reads its output ends when nobody can write to it.
-func TestNothingOfACommandThatHopsIsMissed(t *testing.T) {
-	if err := adopt(); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("setsid", "sh", "-c", "hop() { hop & }; hop")
-		cmd.Stdout = w
-		p, err := start(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = w.Close()
-		for done := false; !done; {
-			select {
-			case <-p.gone:
-				done = true
-			default:
-				p.pass(syscall.SIGCHLD)
-				runtime.Gosched()
-			}
-		}
-		if !hasEnded(t, r) {
-			t.Error("something of it lives on")
-		}
-		for leftBehind(p.pid) {
-			continue // only after a failure
-		}
-		_ = r.Close()
-	}
-}
-
-// hasEnded reports whether nobody can write to a pipe, without waiting for that.
-func hasEnded(t *testing.T, r *os.File) bool {
-	t.Helper()
-	c, err := r.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, failed := 0, error(nil)
-	if err := c.Read(func(fd uintptr) bool {
-		n, failed = syscall.Read(int(fd), make([]byte, 1))
-		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return n == 0 && failed == nil
 }
