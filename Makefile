@@ -45,7 +45,6 @@ each = @set -e; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)); done
 ARGS :=
 RUN :=
 OUTSIDE :=
-OF :=
 
 .DEFAULT_GOAL := help
 
@@ -97,8 +96,8 @@ test-long: ## The spans of failovers, and the testbed itself (10 min); LONG=PACK
 # SHORT= runs the long simulations, too.
 SHORT := -short
 
-# The tests of the module test that unit leaves out: gate and bench run them.
-NOT_UNIT := /suites/(e2e|bench)$$
+# The tests of the module test that unit leaves out: gate runs them.
+NOT_UNIT := /suites/e2e$$
 
 .PHONY: unit
 unit: $(GOTESTSUM) ## The unit tests of all modules (5 min); SHORT=: with the long simulations
@@ -128,8 +127,6 @@ stress: ## The tests RUN=REGEXP of a package PKG=./zone, 50 times under load, be
 	mkdir -p build && cd $(PKG) && go test -c -race -o $(CURDIR)/build/stress.test . && GOWORK=off go run golang.org/x/tools/cmd/stress@v0.41.0 -p 6 -count 50 \
 		$(CURDIR)/build/stress.test -test.short -test.run '$(or $(RUN),.)' -test.cpu 1,2 -test.timeout 10m
 
-CHURN := 60s
-
 # On one processor: several threads that run due timers of one bubble of testing/synctest crash the
 # runtime of Go 1.26 (golang/go#78156).
 .PHONY: race
@@ -138,11 +135,10 @@ race: ## The race detector on the packages that hold the rules
 	cd operator/ctrlruntime && GOMAXPROCS=1 go test -race -count=1 -short ./...
 
 .PHONY: race-all
-race-all: ## The race detector on all packages, and CHURN=60s of 50 electors; SHORT=: with the long simulations
+race-all: ## The race detector on all packages; SHORT=: with the long simulations
 	go test -race $(SHORT) ./...
 	$(call each,cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus examples,go test -race $(SHORT) ./...)
 	cd test && go test -race -short ./suites/telemetry/
-	ZONELECT_CHURN=$(CHURN) go test -race -count=1 -run InRealTime ./operator
 
 .PHONY: gate
 gate: ## Real programs on one control plane (3 min; ten with nothing built); what fails runs once more
@@ -235,9 +231,9 @@ fuzz: ## Each fuzz target for FUZZTIME=60s (half an hour)
 			echo "$$p: $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p; \
 		done; done; done
 
-.PHONY: bench
-bench: ## What elections cost beside client-go (10 min); OF=latency, with ARGS
-	cd test && $(if $(OF),go run ./suites/bench $(OF) $(ARGS),go test -v -count=1 -timeout 25m -run 'Handover|Follower|Killed|APage' ./suites/bench/)
+.PHONY: measure
+measure: ## SIGTERM, kill and idle load beside client-go, as three tables (15 min); ARGS='-kills 50'
+	cd test && go run ./suites/measure $(ARGS)
 
 .PHONY: candidate
 candidate: ## The program that tests and demos elect, as build/bin/candidate

@@ -170,6 +170,13 @@ func TestAPageQuotesTheFiguresOfTheEvidence(t *testing.T) {
 			}
 		}
 	}
+	for _, picture := range []string{"zone-loss", "outage"} {
+		for _, f := range figuresIn(read(t, "pictures/"+picture+".svg")) {
+			if f.decimals > 0 && !f.in(all) {
+				t.Errorf("the picture %s says %v %s, and docs/evidence.json does not", picture, f.value, f.unit)
+			}
+		}
+	}
 }
 
 func TestAFigureIsQuotedAsExactlyAsItIsWritten(t *testing.T) {

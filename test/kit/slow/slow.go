@@ -8,27 +8,20 @@ package slow
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
 )
 
-// Way says how what clients send to a server, and what it answers, is delayed or lost on the
-// way.
-type Way struct {
-	Requests, Answers Delay
-	Lost              float64 // the share of answers after which a connection is silent
-}
+// Way says how what clients send to a server, and what it answers, is delayed on the way.
+type Way struct{ Requests, Answers Delay }
 
-// late delivers what src sends to dst, in order, each chunk as late as d says. A lost chunk
-// never arrives, nor does anything after it. It returns when src is at its end and all has
-// arrived, or done is closed.
-func late(dst io.Writer, src io.Reader, d Delay, lost float64, done <-chan struct{}) {
+// late delivers what src sends to dst, in order, each chunk as late as d says. It returns when src
+// is at its end and all has arrived, or done is closed.
+func late(dst io.Writer, src io.Reader, d Delay, done <-chan struct{}) {
 	type chunk struct {
 		data []byte
 		due  time.Time
-		lost bool
 	}
 	chunks := make(chan chunk, 1024)
 	go func() {
@@ -39,7 +32,7 @@ func late(dst io.Writer, src io.Reader, d Delay, lost float64, done <-chan struc
 			if n > 0 {
 				now := time.Now()
 				select {
-				case chunks <- chunk{data[:n], now.Add(d.at(now)), rand.Float64() < lost}:
+				case chunks <- chunk{data[:n], now.Add(d.at(now))}:
 				case <-done:
 					return
 				}
@@ -55,10 +48,6 @@ func late(dst io.Writer, src io.Reader, d Delay, lost float64, done <-chan struc
 		case <-timer.C:
 		case <-done:
 			timer.Stop()
-			return
-		}
-		if c.lost {
-			<-done
 			return
 		}
 		if _, err := dst.Write(c.data); err != nil {
@@ -80,7 +69,7 @@ func (w Way) Dial(dial Dialer, opened func()) Dialer {
 		}
 		opened()
 		l := &lateConn{Conn: conn, done: make(chan struct{})}
-		l.answers = deliver(conn, w.Answers, w.Lost, l.done)
+		l.answers = deliver(conn, w.Answers, l.done)
 		if w.Requests == nil {
 			l.end = conn.Close
 			return l, nil
@@ -88,19 +77,19 @@ func (w Way) Dial(dial Dialer, opened func()) Dialer {
 		r, p := io.Pipe()
 		l.requests, l.end = p, p.Close
 		go func() {
-			late(conn, r, w.Requests, 0, nil) // what a client that is gone has sent is still on its way
-			_ = r.Close()                     // it never fails
-			_ = conn.Close()                  // nobody is left
+			late(conn, r, w.Requests, nil) // what a client that is gone has sent is still on its way
+			_ = r.Close()                  // it never fails
+			_ = conn.Close()               // nobody is left
 		}()
 		return l, nil
 	}
 }
 
 // deliver returns what conn answers, late.
-func deliver(conn net.Conn, d Delay, lost float64, done <-chan struct{}) *io.PipeReader {
+func deliver(conn net.Conn, d Delay, done <-chan struct{}) *io.PipeReader {
 	r, p := io.Pipe()
 	go func() {
-		late(p, conn, d, lost, done)
+		late(p, conn, d, done)
 		_ = p.Close() // it never fails
 	}()
 	return r

@@ -1,6 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package usage reads from outside what an election costs: what API servers were asked, by their audit logs.
 package usage
 
 import (

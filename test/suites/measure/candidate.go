@@ -1,14 +1,13 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main_test
+package main
 
 import (
 	"context"
 	"maps"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -147,8 +146,12 @@ func (w *wire) config(cfg *rest.Config) *rest.Config {
 
 // RoundTrip implements http.RoundTripper.
 func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	what := "others"
+	if req.Method == http.MethodPut {
+		what = req.Method
+	}
 	w.mu.Lock()
-	w.sent[asked(req)]++
+	w.sent[what]++
 	w.mu.Unlock()
 	select {
 	case <-w.down:
@@ -172,35 +175,10 @@ func (w *wire) soFar() requests {
 	return maps.Clone(w.sent)
 }
 
-// requests counts requests by method and path.
+// requests counts them: PUT and others.
 type requests map[string]int
 
-// asked returns a request's method and path; for a watch the method is WATCH.
-func asked(req *http.Request) string {
-	if req.URL.Query().Has("watch") {
-		return "WATCH " + req.URL.Path
-	}
-	return req.Method + " " + req.URL.Path
-}
-
-// with returns how many requests had that method, or any if it is empty.
-func (r requests) with(method string) int {
-	n := 0
-	for key, count := range r {
-		if method == "" || strings.HasPrefix(key, method+" ") {
-			n += count
-		}
-	}
-	return n
-}
-
-// since returns the requests in r that were not in before.
+// since returns the requests that were not in before.
 func (r requests) since(before requests) requests {
-	more := requests{}
-	for key, count := range r {
-		if count > before[key] {
-			more[key] = count - before[key]
-		}
-	}
-	return more
+	return requests{"PUT": r["PUT"] - before["PUT"], "others": r["others"] - before["others"]}
 }

@@ -1,25 +1,25 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main_test
+package main
 
 import (
 	"context"
 	"fmt"
 	"slices"
-	"testing"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
-	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
 // contest is candidates of one kind for one lock.
 type contest struct {
-	t      *testing.T
+	ctx    context.Context // ends all candidates
+	all    sync.WaitGroup
 	cfg    *rest.Config
 	kind   kind
 	timing election.Timing
@@ -47,24 +47,23 @@ type led struct {
 	at time.Time
 }
 
-// newContest starts the candidates, which end with the test, and waits until
-// one leads.
-func newContest(t *testing.T, ctx context.Context, b *testbed.Testbed, k kind, timing election.Timing, lock string, seats int) *contest {
-	t.Helper()
-	c := &contest{t: t, cfg: b.Cluster.RESTConfig("za"), kind: k, timing: timing.WithDefaults(), lock: lock, terms: make(chan led)}
-	for i := range seats {
-		seat, err := c.start(i)
-		must(t, err)
+// newContest starts the candidates, which end with ctx, and waits until one leads.
+func newContest(ctx context.Context, cfg *rest.Config, k kind, lock string, seats int) (*contest, error) {
+	c := &contest{ctx: ctx, cfg: cfg, kind: k, timing: election.Timing{}.WithDefaults(), lock: lock, terms: make(chan led)}
+	for range seats {
+		seat, err := c.start()
+		if err != nil {
+			return nil, err
+		}
 		c.seats = append(c.seats, seat)
 	}
-	first, err := c.next(ctx)
-	must(t, err)
+	first, err := c.next()
 	c.leader = first.by
-	return c
+	return c, err
 }
 
-// start starts a candidate in a seat.
-func (c *contest) start(seat int) (*candidate, error) {
+// start starts another candidate.
+func (c *contest) start() (*candidate, error) {
 	c.starts++
 	n := &candidate{identity: fmt.Sprintf("%s-%d", c.lock, c.starts), wire: newWire(), done: make(chan struct{})}
 	leading := func(work context.Context) {
@@ -78,47 +77,46 @@ func (c *contest) start(seat int) (*candidate, error) {
 	if n.elector, err = c.kind(n.wire.config(c.cfg), c.timing, c.lock, n.identity, leading); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(c.t.Context())
+	ctx, stop := context.WithCancel(c.ctx)
 	n.stop = stop
-	go func() {
+	c.all.Go(func() {
 		defer close(n.done)
 		n.err = n.run(ctx)
-	}()
-	c.t.Cleanup(func() { stop(); <-n.done })
+	})
 	return n, nil
 }
 
 // settle waits until all others follow the leader.
-func (c *contest) settle(ctx context.Context) error {
+func (c *contest) settle() error {
 	for _, s := range c.seats {
 		for s != c.leader && !s.follows(c.leader.identity) {
-			if err := sleep.For(ctx, 2*time.Millisecond); err != nil {
+			if err := sleep.For(c.ctx, 2*time.Millisecond); err != nil {
 				return fmt.Errorf("%s does not follow %s: %w", s.identity, c.leader.identity, err)
 			}
 		}
 	}
-	return sleep.For(ctx, 20*time.Millisecond) // until the watches are established
+	return sleep.For(c.ctx, 20*time.Millisecond) // until the watches are established
 }
 
 // next waits for the next term.
-func (c *contest) next(ctx context.Context) (led, error) {
+func (c *contest) next() (led, error) {
 	select {
 	case l := <-c.terms:
 		return l, nil
-	case <-ctx.Done():
-		return led{}, fmt.Errorf("wait for the next leader of %s: %w", c.lock, ctx.Err())
+	case <-c.ctx.Done():
+		return led{}, fmt.Errorf("wait for the next leader of %s: %w", c.lock, c.ctx.Err())
 	}
 }
 
 // succeed waits for the next leader, and replaces the old one with a new
 // candidate.
-func (c *contest) succeed(ctx context.Context) (led, error) {
-	next, err := c.next(ctx)
+func (c *contest) succeed() (led, error) {
+	next, err := c.next()
 	if err != nil {
 		return led{}, err
 	}
 	seat := slices.Index(c.seats, c.leader)
 	c.leader = next.by
-	c.seats[seat], err = c.start(seat)
+	c.seats[seat], err = c.start()
 	return next, err
 }
