@@ -23,11 +23,19 @@ import (
 
 var errWork = errors.New("the work failed")
 
+// led is a scenario in which a leads.
+func led(t *testing.T, f func(s *stage, a *seat)) {
+	t.Helper()
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		f(s, a)
+	})
+}
+
 func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
 	for _, want := range []error{nil, errWork} {
-		scenario(t, func(s *stage) {
-			a := s.start("a")
-			a.Leads()
+		led(t, func(s *stage, a *seat) {
 			a.Quit <- want
 			if err := a.Wait(); !errors.Is(err, want) {
 				t.Errorf("Run: %v, want %v", err, want)
@@ -43,9 +51,7 @@ func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
 // most.
 func TestAReleaseThatFailsEnds(t *testing.T) {
 	for _, refused := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
-		scenario(t, func(s *stage) {
-			a := s.start("a")
-			a.Leads()
+		led(t, func(_ *stage, a *seat) {
 			a.link.Set(lockstest.Fault{Err: errors.New("500")})
 			start := time.Now()
 			a.Stop()
@@ -73,9 +79,7 @@ func TestStopAtLossReturnsTheCause(t *testing.T) {
 }
 
 func TestAResignedTermIsLeftToOthers(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		if err := b.Resign(s.T.Context()); !errors.Is(err, election.ErrNotLeading) {
 			t.Errorf("Resign of a follower: %v, want ErrNotLeading", err)
@@ -97,9 +101,7 @@ func TestAResignedTermIsLeftToOthers(t *testing.T) {
 }
 
 func TestAResignedTermIsTakenAgainWhereNobodyElseIs(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -244,9 +246,7 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 		"everything":   cut,
 	} {
 		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
+			led(t, func(_ *stage, a *seat) {
 				a.link.Set(fault)
 				a.Loses()
 				time.Sleep(time.Minute)
@@ -284,41 +284,25 @@ func (readOnly) Write(context.Context, locks.Version, locks.Record) (locks.Snaps
 }
 
 func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
-	scenario(t, func(s *stage) {
-		uid := func(c *seat) {
-			t.Helper()
+	led(t, func(s *stage, a *seat) {
+		b := s.start("b")
+		for range 2 {
 			synctest.Wait()
 			now, err := s.lock.Read(s.T.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := c.Status().LockUID; got != now.Version.UID {
-				t.Errorf("the UID is %q, in the status %q", now.Version.UID, got)
+			if x, y := a.Status().LockUID, b.Status().LockUID; x != now.Version.UID || y != now.Version.UID {
+				t.Errorf("the UID is %q, for the leader %q, and for the follower %q", now.Version.UID, x, y)
 			}
-		}
-		a := s.start("a")
-		a.Leads()
-		b := s.start("b")
-		transitions := a.Subscribe(s.T.Context())
-		for range 2 {
-			uid(a)
-			uid(b)
-			s.lock.Delete() // a recreates it: at once, and a renewal later if it is deleted again
+			s.lock.Delete() // a makes it anew
 			time.Sleep(interval)
-		}
-		uid(a)
-		uid(b)
-		s.write(func(r *locks.Record) { r.Holder = "thief" })
-		if stopping := <-transitions; stopping.Status.LockUID != b.Status().LockUID {
-			t.Errorf("%s is told of UID %q, the record's is %q", stopping.Change, stopping.Status.LockUID, b.Status().LockUID)
 		}
 	})
 }
 
 func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.candidate("b", func(c *election.Config) { c.Lock = watchless{c.Lock} })
 		b.Start()
 		time.Sleep(time.Minute)
@@ -342,9 +326,7 @@ func (watchless) Watch(context.Context, locks.Version, chan<- locks.Event) error
 }
 
 func TestAnIdleFollowerAsksForNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		time.Sleep(5 * time.Minute)
 		if n := b.link.Calls("read") + b.link.Calls("watch") + b.link.Calls("write"); n > 2 {
@@ -360,9 +342,7 @@ func TestAnIdleFollowerAsksForNothing(t *testing.T) {
 }
 
 func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		a.link.Set(lockstest.Fault{Mute: true})
 		time.Sleep(time.Second)
 		a.link.Set(lockstest.Fault{})

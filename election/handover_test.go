@@ -114,9 +114,7 @@ func TestASuccessorThatDoesNotComeIsWaitedForByItsPrecedence(t *testing.T) {
 
 func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
 	for _, wild := range []time.Duration{-time.Hour, 0, time.Second, lease + 1, 1 << 62} {
-		scenario(t, func(s *stage) {
-			a := s.start("a")
-			a.Leads()
+		led(t, func(s *stage, a *seat) {
 			b := s.start("b")
 			s.write(func(r *locks.Record) {
 				r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, r.RenewTime.Add(time.Microsecond)
@@ -131,9 +129,7 @@ func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
 }
 
 func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		time.Sleep(interval + time.Millisecond) // the token is noted
 		b := s.start("b")
 		a.link.Set(cut)
@@ -147,9 +143,7 @@ func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
 }
 
 func TestAForeignHoldersReleaseNamesNobody(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		s.handsOver(a, locks.Successor{Identity: "nobody"})
 		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration = "client-go", lease }) // details stay
@@ -248,9 +242,7 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 }
 
 func TestWithoutPeersAnIdentityIsTakenAsGiven(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		if err := b.HandOver(s.T.Context(), locks.Successor{Identity: "a"}); !errors.Is(err, election.ErrNotLeading) {
 			t.Errorf("HandOver of a follower: %v", err)
@@ -311,9 +303,7 @@ func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
 		"a watch is silent": {Mute: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
+			led(t, func(s *stage, a *seat) {
 				b := s.start("b")
 				a.link.Set(fault)
 				time.Sleep(interval + interval/4)
@@ -325,27 +315,6 @@ func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
 			})
 		})
 	}
-	t.Run("the acquisition", func(t *testing.T) {
-		scenario(t, func(s *stage) {
-			a, b := s.candidate("a"), s.start("b")
-			b.Leads()
-			a.Start()
-			s.handsOver(b, locks.Successor{Identity: "a"})
-			a.Leads()
-			a.link.Set(lockstest.Fault{Delay: 500 * time.Millisecond})
-			s.handsOver(a, locks.Successor{Identity: "b"})
-			b.Leads()
-			go func() { _ = b.HandOver(context.Background(), locks.Successor{Identity: "a"}) }()
-			for n := 0; n < 60_000 && s.record().Holder != "a"; n++ {
-				time.Sleep(time.Millisecond) // the answer to its write comes half a second later
-			}
-			s.asks(`{"holder":"a","identity":"b"}`)
-			_, took := b.Leads()
-			if took > 2*time.Second {
-				t.Errorf("b leads after %v", took)
-			}
-		})
-	})
 }
 
 func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
@@ -407,9 +376,7 @@ func TestARequestThatIsGrantedIsNotRefused(t *testing.T) {
 }
 
 func TestARequestToAnotherHolderIsVoid(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		s.asks(`{"holder":"b","identity":"b"}`)
 		time.Sleep(interval)
@@ -429,9 +396,7 @@ func TestARequestToAnotherHolderIsVoid(t *testing.T) {
 }
 
 func TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWait(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		a.link.Set(cut)
 		for range 3 {

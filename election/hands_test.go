@@ -27,9 +27,7 @@ func TestS3AHandThatChangesTheDurationShortensNoWait(t *testing.T) {
 		"lengthened, then undone": {[]time.Duration{2 * lease, lease}, 2 * lease},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
+			led(t, func(s *stage, a *seat) {
 				b := s.start("b")
 				time.Sleep(interval + interval/2)
 				a.link.Set(cut)
@@ -145,9 +143,7 @@ func TestS3AFirstRecordThatAHandEmptiedIsNoRelease(t *testing.T) {
 }
 
 func TestS3ARestoredBackupThatIsEmptyIsNoRelease(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		time.Sleep(2 * interval)
 		a.link.Set(cut)
@@ -165,9 +161,7 @@ func TestS3ARestoredBackupThatIsEmptyIsNoRelease(t *testing.T) {
 func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 	for name, seen := range map[string]bool{"it saw the other": true, "it was told of nothing": false} {
 		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
+			led(t, func(s *stage, a *seat) {
 				time.Sleep(interval + time.Millisecond)
 				take := func(r *locks.Record) {
 					r.Holder, r.RenewTime, r.Transitions = "client-go", r.RenewTime.Add(time.Second), r.Transitions+1
@@ -190,9 +184,7 @@ func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 // TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing: a candidate that saw the release,
 // and then a record that somebody emptied, has not seen who led in between.
 func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		a.link.Set(lockstest.Fault{Mute: true})      // its watch reports nothing now
 		b := s.start("b", func(c *election.Config) { // after a has read its own release
 			c.TakeoverDelay = func(election.Takeover) time.Duration { return interval / 10 }

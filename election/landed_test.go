@@ -178,9 +178,7 @@ func TestS6ALockThatMayShowHalfARecordConfirmsNothing(t *testing.T) {
 }
 
 func TestS1ARenewalThatFailsExtendsNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		a.link.Set(lockstest.Fault{Err: errors.New("connection reset")})
 		took, _ := a.Loses()
 		s.want("the term ends", took, deadline)
@@ -307,9 +305,7 @@ func (s *stage) changes(c *seat, event func()) (all []status.Change) {
 
 // TestAWriteThatTheEndOfATermCancelsIsNoProblem: another has landed in its place.
 func TestAWriteThatTheEndOfATermCancelsIsNoProblem(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		time.Sleep(10 * time.Second)
 		a.link.Set(lockstest.Fault{LoseWrites: true})
 		time.Sleep(interval)

@@ -72,9 +72,7 @@ func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
 // TestS3ARenewalDiffersFromTheOneThatItReplaces, even if the clock says the same: otherwise
 // candidates would not see that it is a renewal.
 func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, _ *seat) {
 		time.Sleep(interval / 2)
 		now := time.Now()
 		s.write(func(r *locks.Record) { r.RenewTime = now }) // which is mended at once
@@ -106,9 +104,7 @@ func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
 // TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease: others may have come
 // and gone unseen.
 func TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		a.link.Set(cut)
 		b.link.Set(cut)
@@ -193,9 +189,7 @@ func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
 // TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained, as after somebody has set an
 // annotation just then.
 func TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		a.link.Set(lockstest.Fault{Delay: 100 * time.Millisecond})
 		time.Sleep(interval + 50*time.Millisecond) // its renewal is on its way
 		edited := s.write(func(r *locks.Record) { r.Evacuated = "zx" })
@@ -210,9 +204,7 @@ func TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained(t *testing.T) {
 // compares times in whole seconds, and counts from the first of two renewals in one
 // second.
 func TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		time.Sleep(interval)
 		synctest.Wait()
 		seen := s.record().RenewTime
@@ -233,9 +225,7 @@ func TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust(t *testi
 // TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion, if a watch leaves states out:
 // another candidate may have had the lock while its watch was broken.
 func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b", func(c *election.Config) { c.Lock = coarse{c.Lock, time.Second} })
 		a.link.Set(cut)
 		s.lock.Delete()

@@ -56,9 +56,7 @@ func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
 
 // TestARequestForAHandoverIsNothingToMend.
 func TestARequestForAHandoverIsNothingToMend(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		time.Sleep(interval + interval/2)
 		before := a.link.Calls("write")
 		s.write(func(r *locks.Record) { r.Details.Request, r.Evacuated = `{"holder":"another"}`, "zx" })
@@ -209,9 +207,7 @@ func (l slowed) Write(ctx context.Context, base locks.Version, r locks.Record) (
 }
 
 func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		before := a.link.Calls("write")
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 			time.Sleep(131700 * time.Microsecond) // no part of a second: no two writes meet

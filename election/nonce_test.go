@@ -67,9 +67,7 @@ func TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce(t *testing.T) {
 		"it writes no details at all": func(r *locks.Record) { r.Details, r.AcquireTime = locks.Details{}, r.RenewTime },
 	} {
 		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
+			led(t, func(s *stage, a *seat) {
 				time.Sleep(interval + time.Millisecond)
 				other := s.write(func(r *locks.Record) {
 					r.RenewTime = r.RenewTime.Add(time.Second)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -135,9 +134,7 @@ func TestS4AWatchThatBeganAfterAnotherHadTheLockProvesNothing(t *testing.T) {
 }
 
 func TestS4WhoMakesADeletedRecordAnewLeadsAtOnceWhereTheWatchLeavesNothingOut(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		c := s.start("c")
 		a.link.Set(cut)
 		s.lock.Delete()
@@ -223,9 +220,7 @@ func (l coarse) Watch(ctx context.Context, from locks.Version, events chan<- loc
 }
 
 func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b", func(c *election.Config) {
 			c.Lock = coarse{c.Lock, time.Second}
 			c.TakeoverDelay = func(election.Takeover) time.Duration { return 1500 * time.Millisecond }
@@ -256,23 +251,6 @@ func (l *stopped) Write(ctx context.Context, base locks.Version, r locks.Record)
 		<-l.bars
 	}
 	return s, err
-}
-
-func TestAnAnswerThatComesAfterItsTermWinsNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		lock := &stopped{Lock: s.lock, bars: make(chan struct{})}
-		a := s.start("a", func(c *election.Config) { c.Lock = lock })
-		a.Leads()
-		lock.stands.Store(true)
-		a.Loses()
-		time.Sleep(3 * interval) // it no longer waits for that answer
-		close(lock.bars)
-		term, took := a.Leads()
-		s.want("a leads again", took, 0)
-		if term.Cause != status.CauseReclaimed {
-			t.Errorf("cause is %q", term.Cause)
-		}
-	})
 }
 
 func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {

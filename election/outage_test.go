@@ -68,9 +68,7 @@ func outages(s *stage, dice *rand.Rand) {
 
 func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testing.T) {
 	for _, fault := range away {
-		scenario(t, func(s *stage) {
-			a := s.start("a")
-			a.Leads()
+		led(t, func(s *stage, a *seat) {
 			b := s.start("b")
 			a.link.Set(cut)
 			b.link.Set(fault)
@@ -98,9 +96,7 @@ func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
 		"requests that fail and recover": {lockstest.Fault{Err: errors.New("503")}, deadline / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
+			led(t, func(s *stage, a *seat) {
 				b := s.start("b")
 				a.link.Set(cut)
 				b.link.Set(test.fault)
@@ -113,9 +109,7 @@ func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
 }
 
 func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		time.Sleep(interval + time.Millisecond)
 		b := s.start("b")
 		b.link.Set(away[1])
@@ -145,9 +139,7 @@ func (v vague) Watch(ctx context.Context, from locks.Version, events chan<- lock
 }
 
 func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		var link *lockstest.Faulty
 		b := s.start("b", func(c *election.Config) {
 			link = c.Lock.(*lockstest.Faulty)
@@ -165,9 +157,7 @@ func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
 }
 
 func TestWhoLeavesLateInAnOutageDoesNotWaitForItsEnd(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(_ *stage, a *seat) {
 		a.link.Set(cut)
 		time.Sleep(time.Minute)
 		a.Stop()

@@ -14,8 +14,6 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-func patiently(c *election.Config) { c.Timing = timing.Patient() }
-
 // outages are the ways in which the API is away: it is silent, it refuses, or both in turn.
 var patientOutages = map[string][]lockstest.Fault{
 	"silent":                {cut},
@@ -55,19 +53,4 @@ func testOutages(t *testing.T, lasts time.Duration, of timing.Timing) {
 			})
 		}
 	}
-}
-
-// TestPatienceCostsNothingWhereNobodyWaitsForALease, which is a stop in good order, and the restart
-// of a container.
-func TestPatienceCostsNothingWhereNobodyWaitsForALease(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a", patiently)
-		a.Leads()
-		b := s.start("b", patiently)
-		time.Sleep(5 * time.Minute)
-		a.Stop()
-		if _, took := b.Leads(); took > time.Second {
-			t.Errorf("b leads %v after a stopped in good order", took)
-		}
-	})
 }

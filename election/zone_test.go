@@ -53,9 +53,7 @@ func TestAZoneThatBecomesKnownIsOnTheRecordWithTheNextRenewal(t *testing.T) {
 
 // TestAZoneThatBecomesKnownDecidesTheTakeoverDelay from then on.
 func TestAZoneThatBecomesKnownDecidesTheTakeoverDelay(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		var tell func(string)
 		b := s.candidate("b", func(c *election.Config) {
 			tell = zoned(c)
