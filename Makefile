@@ -202,7 +202,7 @@ packaging: ## Manifests and release, as a newcomer gets them (10 min)
 	cd test && go test -v -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./suites/packaging/
 
 .PHONY: chaos
-chaos: ## Faults beside client-go (10 min); ARGS='--minutes 480 --ledger build/chaos.jsonl': 8 h
+chaos: ## Faults beside client-go, as root (10 min); ARGS='--minutes 480': 8 h
 	cd test && go run ./suites/chaos $(ARGS)
 
 MINUTES := 60

@@ -67,48 +67,35 @@ func (e etcd) soon(ctx context.Context) (revision int64, err error) {
 
 // history returns all revisions of a ConfigMap from one revision to another,
 // which must not be newer than etcd's.
-func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (history.Register, error) {
+func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (all history.Register, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	var all history.Register
-	err := e.watch(ctx, key(namespace, name), nil, from, func(c change) (last bool, err error) {
-		one, err := c.revision()
-		if err != nil || one.Version >= uint64(to) {
-			return true, err
-		}
-		if c.Type != "DELETE" {
-			all = append(all, one)
-		}
-		return false, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-// watch calls each for all changes of a key, or of all keys from it to an end, from a revision on,
-// until each says that a change is the last, or fails.
-func (e etcd) watch(ctx context.Context, key, end []byte, from int64, each func(change) (last bool, err error)) error {
 	body, err := e.post(ctx, "/v3/watch", map[string]any{"create_request": map[string]any{
-		"key": key, "range_end": end, "start_revision": from, "progress_notify": true,
+		"key": key(namespace, name), "start_revision": from, "progress_notify": true,
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer body.Close()
 	for decoder := json.NewDecoder(body); ; {
 		var answer watched
 		if err := decoder.Decode(&answer); err != nil {
-			return fmt.Errorf("read the history of %s from etcd: %w", key, err)
+			return nil, fmt.Errorf("read the history of %s from etcd: %w", name, err)
 		}
 		r := answer.Result
 		if r.Canceled {
-			return fmt.Errorf("read the history of %s from etcd: %s (compacted at %s)", key, r.CancelReason, r.CompactRevision)
+			return nil, fmt.Errorf("read the history of %s from etcd: %s (compacted at %s)", name, r.CancelReason, r.CompactRevision)
 		}
 		for _, event := range r.Events {
-			if last, err := each(event); last || err != nil {
-				return err
+			one, err := event.revision()
+			if err != nil {
+				return nil, err
+			}
+			if one.Version >= uint64(to) {
+				return all, nil
+			}
+			if event.Type != "DELETE" {
+				all = append(all, one)
 			}
 		}
 	}

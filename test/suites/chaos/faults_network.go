@@ -9,57 +9,17 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// networkFaults are those in which a part of the packets is lost.
+// networkFaults are those in which a part of the packets is lost, and those of
+// connections that go silent for good, watches too.
 var networkFaults = []fault{
-	{
-		name: "leader-zone-mute", about: "leader's zone not heard by the rest, and hears it",
-		lasts: aTakeover, asks: true, inject: oneWay(true), early: true, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
-	},
-	{
-		name: "leader-zone-deaf", about: "leader's zone hears nothing of the rest, and is heard",
-		lasts: aTakeover, asks: true, inject: oneWay(false), early: true, ends: mend, promise: heard, costs: ofRequests | ofMember | ofCandidate,
-	},
-	{
-		name: "network-bad", about: "leader's zone 50 to 100 ms away, 5 % of packets lost", namespaces: true,
-		lasts: aTakeover, asks: true, inject: networkBad, ends: mend, promise: badNetwork, costs: ofRequests, stalls: hang + redials,
-	},
-	{
-		name: "connections-silent", about: "open connections to the API silent for good, watches too", namespaces: true,
-		lasts: aTakeover, inject: silenced(testbed.BothWays), promise: reconnected, costs: ofRequests,
-	},
-	{
-		name: "answers-lost", about: "open connections to the API carry requests, no answers", namespaces: true,
-		lasts: aTakeover, inject: silenced(testbed.Answers), promise: reconnected, costs: ofRequests,
-	},
-}
-
-// badWeather is what a connection between far continents has on a bad day.
-var badWeather = testbed.Weather{Delay: 50 * time.Millisecond, Jitter: 50 * time.Millisecond, Loss: 0.05}
-
-// badNetwork: a packet that is lost twice arrives more than a second late. So a
-// term may end, and another candidate lead, once in a lease.
-func badNetwork(t election.Timing, lasted time.Duration) promise {
-	p := takeover(t, lasted)
-	p.changes += int(lasted / t.LeaseDuration)
-	return p
-}
-
-// heard: the leader's next renewal still lands, and nobody answers it.
-func heard(t election.Timing, lasted time.Duration) promise {
-	p := takeover(t, lasted)
-	p.gap += t.WithDefaults().RenewInterval
-	return p
-}
-
-// reconnected: one request is lost.
-func reconnected(t election.Timing, lasted time.Duration) promise {
-	p := untouched(t, lasted)
-	return promise{gap: p.gap + t.WithDefaults().AttemptTimeout, changes: p.changes}
+	{name: "leader-zone-mute", lasts: aTakeover, asks: true, inject: oneWay(true), ends: mend},
+	{name: "leader-zone-deaf", lasts: aTakeover, asks: true, inject: oneWay(false), ends: mend},
+	{name: "connections-silent", lasts: aTakeover, inject: silenced(testbed.BothWays)},
+	{name: "answers-lost", lasts: aTakeover, inject: silenced(testbed.Answers)},
 }
 
 // oneWay cuts what the leader's zone sends, or what it receives.
@@ -70,7 +30,6 @@ func oneWay(says bool) injection {
 		if s.isDark(zone) {
 			return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 		}
-		s.take(zone)
 		for _, other := range startingWith(zone)[1:] {
 			from, to := other, zone
 			if says {
@@ -83,21 +42,6 @@ func oneWay(says bool) injection {
 		// Its member of etcd has no quorum.
 		return undo, s.silent(ctx, zone)
 	}
-}
-
-func networkBad(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-	zone := s.leaderZone()
-	undo := func(context.Context) error { return s.bed.Network.SetWeather(zone, testbed.Weather{}) }
-	late, lost := s.bed.Network.Weathered()
-	if err := s.bed.Network.SetWeather(zone, badWeather); err != nil {
-		return undo, err
-	}
-	return undo, s.soon(ctx, func() error {
-		if moreLate, moreLost := s.bed.Network.Weathered(); moreLate == late || moreLost == lost {
-			return fmt.Errorf("%w: %d packets were late and %d lost", errMissed, moreLate-late, moreLost-lost)
-		}
-		return nil
-	})
 }
 
 // silenced silences the connections of all zones.

@@ -19,54 +19,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
-
-	"github.com/zonelect/zonelect/election"
 )
 
 // objectFaults are what people and programs do to the objects of an election
 // and its permissions.
 var objectFaults = []fault{
-	{
-		name: "rights-revoked", about: "rights revoked, and granted again",
-		lasts: anOutage, asks: true, inject: rightsRevoked, ends: settle, promise: outage, costs: ofRequests,
-	},
-	{
-		name: "lease-deleted", about: "Lease deleted",
-		lasts: aMoment, asks: true, inject: leaseDeleted, early: true, hands: true, promise: untouched,
-	},
-	{
-		name: "lease-garbled", about: "Lease edited by hand",
-		lasts: aTakeover, asks: true, inject: leaseGarbled, early: true, hands: true, revives: true, promise: edited, chosen: byLeaseEdit,
-	},
-	{
-		name: "configmap-deleted", about: "shield deleted", only: onShield,
-		lasts: aMoment, asks: true, inject: configMapDeleted, early: true, promise: untouched,
-	},
-	{
-		name: "configmap-garbled", about: "shield edited by hand", only: onShield,
-		lasts: aTakeover, asks: true, inject: configMapGarbled, early: true, promise: untouched,
-	},
-	{
-		name: "collector-racing", about: "shield's owners gone and collected", only: onShield,
-		lasts: aMoment, asks: true, inject: collectorRacing, early: true, promise: untouched, chosen: byOwner,
-	},
-}
-
-// edited: the record names another holder, so that the term ends, and nobody
-// leads until a lease has run out.
-func edited(t election.Timing, lasted time.Duration) promise {
-	p := takeover(t, lasted)
-	p.changes = 2
-	return p
-}
-
-// byLeaseEdit is what holds for one of leaseEdits. A leader repairs an edit
-// that does not name another holder, and goes on.
-func byLeaseEdit(dice *rand.Rand) pledge {
-	if dice.IntN(len(leaseEdits)) == namesAnother {
-		return edited
-	}
-	return untouched
+	{name: "rights-revoked", lasts: anOutage, asks: true, inject: rightsRevoked, ends: settle},
+	{name: "lease-deleted", lasts: aMoment, asks: true, inject: leaseDeleted, hands: true},
+	{name: "lease-garbled", lasts: aTakeover, asks: true, inject: leaseGarbled, hands: true},
+	{name: "configmap-deleted", lasts: aMoment, asks: true, inject: configMapDeleted},
+	{name: "configmap-garbled", lasts: aTakeover, asks: true, inject: configMapGarbled},
+	{name: "collector-racing", lasts: aMoment, asks: true, inject: collectorRacing},
 }
 
 func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
@@ -85,7 +48,7 @@ var leaseEdits = []func(*coordinationv1.Lease){
 	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) },
 	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
 	func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{} },
-	namesAnother: func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") },
+	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") },
 	func(l *coordinationv1.Lease) { l.Spec.RenewTime, l.Spec.AcquireTime = nil, nil },
 	func(l *coordinationv1.Lease) { l.Annotations = nil },
 	func(l *coordinationv1.Lease) { l.Annotations, l.Spec = nil, coordinationv1.LeaseSpec{} }, // as kubectl replace does
@@ -101,9 +64,6 @@ var leaseEdits = []func(*coordinationv1.Lease){
 	},
 }
 
-// namesAnother is the index of the edit that names another holder.
-const namesAnother = 3
-
 func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	edit := leaseEdits[dice.IntN(len(leaseEdits))]
 	return nil, s.each(func(g *group) error { return s.editLease(ctx, g.name, edit) })
@@ -112,7 +72,7 @@ func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) 
 // editLease edits a Lease, as somebody does who does not look whether it has changed.
 func (s *stage) editLease(ctx context.Context, name string, edit func(*coordinationv1.Lease)) error {
 	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		return retry.RetryOnConflict(eagerly, func() error {
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			l, err := c.CoordinationV1().Leases(s.namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -123,9 +83,6 @@ func (s *stage) editLease(ctx context.Context, name string, edit func(*coordinat
 		})
 	})
 }
-
-// eagerly is how conflicts are retried.
-var eagerly = retry.DefaultRetry
 
 func configMapDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	return nil, s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
@@ -153,7 +110,7 @@ func configMapGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, err
 
 func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) error {
 	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		return retry.RetryOnConflict(eagerly, func() error {
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			m, err := c.CoreV1().ConfigMaps(s.namespace).Get(ctx, onShield, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -163,22 +120,6 @@ func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) er
 			return err
 		})
 	})
-}
-
-// owned: the leader finds a pod among the shield's owners, which could be that
-// of a legacy leader. It ends its term at once (M8) and releases the Lease. The
-// next one's work begins when the collector has removed that owner.
-func owned(t election.Timing, _ time.Duration) promise {
-	return promise{gap: t.WithDefaults().AttemptTimeout + slack, releases: true, changes: 1}
-}
-
-// byOwner is what holds if a pod is added to the owners, or one of them is
-// deleted.
-func byOwner(dice *rand.Rand) pledge {
-	if _, pod := stranger(dice); pod {
-		return owned
-	}
-	return untouched
 }
 
 // stranger is the UID of a pod that no longer exists, and whether it is added to

@@ -11,33 +11,14 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/zonelect/zonelect/election"
 )
 
 // processFaults are those of the candidates' own processes.
 var processFaults = []fault{
-	{
-		name: "leader-killed", about: "leader killed",
-		lasts: aTakeover, inject: leaderKilled, early: true, promise: takeover, costs: ofCandidate,
-	},
-	{
-		name: "leader-stopped", about: "leader stopped past its lease, then let go on",
-		lasts: aTakeover, inject: leaderStopped, early: true, ends: mend, promise: takeover, costs: ofCandidate,
-	},
-	{
-		name: "follower-killed", about: "follower killed",
-		lasts: aMoment, inject: followerKilled, early: true, promise: untouched, costs: ofCandidate,
-	},
-	{
-		name: "candidates-rolled", about: "rolling restart of all candidates",
-		lasts: aMoment, inject: candidatesRolled, ends: settle, rolls: true, promise: rolled,
-	},
-}
-
-// rolled: each leader stops in good order, and every candidate may have led.
-func rolled(t election.Timing, _ time.Duration) promise {
-	return promise{gap: t.WithDefaults().AttemptTimeout + slack, releases: true, changes: len(zones)}
+	{name: "leader-killed", lasts: aTakeover, inject: leaderKilled},
+	{name: "leader-stopped", lasts: aTakeover, inject: leaderStopped, ends: mend},
+	{name: "follower-killed", lasts: aMoment, inject: followerKilled},
+	{name: "candidates-rolled", lasts: aMoment, inject: candidatesRolled, ends: settle},
 }
 
 func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {

@@ -15,20 +15,14 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// serverFaults are those of the control plane's own programs.
+// serverFaults are those of the control plane's own programs, in one zone or in all.
 var serverFaults = []fault{
-	{
-		name: "apiserver-killed", about: "an apiserver killed and restarted",
-		lasts: aMoment, inject: apiserverKilled, ends: settle, promise: untouched, costs: ofRequests,
-	},
-	{
-		name: "apiservers-frozen", about: "every apiserver frozen for a while",
-		lasts: anOutage, inject: frozen(testbed.APIServer), ends: thaw, away: true, promise: outage, costs: ofRequests,
-	},
-	{
-		name: "etcd-frozen", about: "etcd frozen for a while",
-		lasts: anOutage, inject: frozen(testbed.Etcd), ends: thaw, away: true, promise: outage, costs: ofRequests,
-	},
+	{name: "apiserver-killed", lasts: aMoment, inject: apiserverKilled, ends: settle},
+	{name: "apiservers-frozen", lasts: anOutage, away: true, inject: frozen(testbed.APIServer), ends: thaw},
+	{name: "etcd-frozen", lasts: anOutage, away: true, inject: frozen(testbed.Etcd), ends: thaw},
+	{name: "apiserver-frozen", lasts: aTakeover, asks: true, inject: apiserverFrozen, ends: thaw},
+	{name: "etcd-leader-frozen", lasts: aTakeover, asks: true, inject: etcdLeaderFrozen, ends: thaw},
+	{name: "etcd-leader-killed", lasts: aTakeover, asks: true, inject: etcdLeaderKilled, ends: settle},
 }
 
 // apiserverKilled does not wait until the apiserver is back: its cure does.
@@ -82,4 +76,59 @@ func (s *stage) mute(ctx context.Context, zone string) error {
 		return fmt.Errorf("%w: the apiserver of zone %s still answers", errMissed, zone)
 	}
 	return nil
+}
+
+func apiserverFrozen(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	zone := s.leaderZone()
+	if s.isDark(zone) {
+		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
+	}
+	undo := func(context.Context) error { return s.resume(testbed.APIServer, zone) }
+	if err := s.bed.Parts.Pause(testbed.APIServer, zone); err != nil {
+		return undo, err
+	}
+	return undo, s.mute(ctx, zone)
+}
+
+func etcdLeaderFrozen(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	zone, err := s.etcdLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	undo := func(context.Context) error { return s.resume(testbed.Etcd, zone) }
+	if err := s.bed.Parts.Pause(testbed.Etcd, zone); err != nil {
+		return undo, err
+	}
+	return undo, s.silent(ctx, zone)
+}
+
+func etcdLeaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	zone, err := s.etcdLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	undo := func(ctx context.Context) error { return s.bed.Parts.Start(ctx, testbed.Etcd, zone) }
+	if err := s.bed.Parts.Kill(ctx, testbed.Etcd, zone); err != nil {
+		return undo, err
+	}
+	return undo, s.silent(ctx, zone)
+}
+
+// resume lets a part go on, unless it has lost its power meanwhile.
+func (s *stage) resume(part testbed.Part, zone string) error {
+	if s.isDark(zone) {
+		return nil
+	}
+	return s.bed.Parts.Resume(part, zone)
+}
+
+// etcdLeader returns the zone of etcd's leader.
+func (s *stage) etcdLeader(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	zone, err := s.bed.Parts.EtcdLeader(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errMissed, err)
+	}
+	return zone, nil
 }

@@ -8,39 +8,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/zonelect/zonelect/election"
 )
 
 // zoneFaults are those of whole zones, and of the network between them.
 var zoneFaults = []fault{
-	{
-		name: "leader-zone-dark", about: "leader's zone loses power",
-		lasts: aTakeover, inject: leaderZoneDark, early: true, ends: boot, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
-	},
-	{
-		name: "follower-zone-dark", about: "follower's zone loses power",
-		lasts: aMoment, inject: followerZoneDark, ends: boot, promise: untouched, costs: ofRequests | ofMember | ofCandidate,
-	},
-	{
-		name: "leader-zone-cut", about: "leader's zone cut off from the rest",
-		lasts: aTakeover, inject: leaderZoneCut, early: true, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
-	},
-	{
-		name: "quorum-lost", about: "both followers' zones lose power: no quorum",
-		lasts: aMoment, inject: quorumLost, ends: boot, away: true, promise: outage, costs: ofRequests | ofCandidate,
-	},
-	{
-		name: "quorum-and-leader-lost", about: "leader's and another zone lose power: no quorum",
-		lasts: aMoment, inject: quorumAndLeaderLost, ends: boot, away: true, promise: lossInOutage, costs: ofRequests | ofCandidate,
-	},
-}
-
-// lossInOutage: the leader is gone, and nobody gets an answer while it lasts. At worst the followers
-// see the last renewal only after it, when a request that hangs and its pause are over.
-func lossInOutage(t election.Timing, lasted time.Duration) promise {
-	t = t.WithDefaults()
-	return promise{gap: worst(t) + t.RenewInterval + t.AttemptTimeout + slack, away: lasted, lease: true, changes: 1}
+	{name: "leader-zone-dark", lasts: aTakeover, inject: leaderZoneDark, ends: boot},
+	{name: "follower-zone-dark", lasts: aMoment, inject: followerZoneDark, ends: boot},
+	{name: "leader-zone-cut", lasts: aTakeover, inject: leaderZoneCut, ends: mend},
+	{name: "quorum-lost", lasts: aMoment, away: true, inject: quorumLost, ends: boot},
+	{name: "quorum-and-leader-lost", lasts: aMoment, away: true, inject: quorumAndLeaderLost, ends: boot},
 }
 
 func leaderZoneDark(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
@@ -78,7 +54,6 @@ func (s *stage) darken(ctx context.Context, zones ...string) (cure, error) {
 			continue
 		}
 		s.setDark(true, zone)
-		s.take(zone)
 		cut = append(cut, zone)
 		gone := map[*seat]bool{} // gone earlier, so this fault did not end them
 		for _, one := range s.in(zone) {
@@ -135,7 +110,6 @@ func leaderZoneCut(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	if s.isDark(zone) {
 		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 	}
-	s.take(zone)
 	if err := s.bed.Network.PartitionFromAll(zone); err != nil {
 		return undo, err
 	}

@@ -76,7 +76,6 @@ func (g *group) kindIn(zone string) trial.Kind {
 // seat is one candidate: a process. Its replacement is another seat.
 type seat struct {
 	*trial.Seat
-	timing election.Timing
 	mu     sync.Mutex
 	told   bool      // it was asked to exit
 	ended  time.Time // when it was killed; zero while it was not
@@ -90,14 +89,8 @@ type pause struct{ from, to time.Time }
 func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	s := g.stage
 	g.mu.Lock()
-	n, before := len(g.seats), 0
-	for _, one := range g.seats {
-		if one.Zone == zone {
-			before++
-		}
-	}
+	n, t := len(g.seats), s.plan.Timing
 	g.mu.Unlock()
-	t := s.plan.timingOf(g.name, zone, before)
 	identity := fmt.Sprintf("%s-%s-%s-%d", s.namespace, g.name, zone, n)
 	args := []string{
 		"--kubeconfig", s.kubeconfig(g, zone), "--namespace", s.namespace, "--register", g.register(),
@@ -106,17 +99,14 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	if pod := s.pod(g, zone); pod != nil {
 		args = append(args, "--register-report", "--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--container", pod.Spec.Containers[0].Name, "--node-name", pod.Spec.NodeName)
 	}
-	switch {
-	case g.peer == zone:
+	if g.peer == zone {
 		args = append(args, "--release=false") // it releases leases that others hold by then
-	case s.plan.Unguarded && g.name == onLease && n == 0:
-		args = append(args, unguarded...)
 	}
 	process, err := trial.Start(ctx, s.bed, g.kindIn(zone), zone, g.name, identity, append(args, g.args...)...)
 	if err != nil {
 		return nil, err
 	}
-	one := &seat{Seat: process, timing: t}
+	one := &seat{Seat: process}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seats = append(g.seats, one)
@@ -163,7 +153,7 @@ func (g *group) leader() (*seat, error) {
 func (g *group) awaitLeader(ctx context.Context) (*seat, error) {
 	for began := time.Now(); ; {
 		leader, err := g.leader()
-		if err == nil || time.Since(began) > worst(g.stage.plan.longest()) {
+		if err == nil || time.Since(began) > worst(g.stage.plan.Timing) {
 			return leader, err
 		}
 		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
@@ -305,7 +295,7 @@ func without(terms history.History, pauses []pause) (all history.History) {
 	return all
 }
 
-// flags of a timing, for people.
+// timingName names a timing, for people.
 func timingName(t election.Timing) string {
 	return fmt.Sprintf("%v/%v/%v", t.LeaseDuration, t.RenewDeadline, t.RenewInterval)
 }

@@ -11,10 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/history"
 )
 
@@ -23,7 +19,7 @@ type evidence struct {
 	// Register is its whole history, in etcd's order. Unread means that it
 	// could not be read.
 	Register history.Register
-	Unread   bool `json:",omitempty"`
+	Unread   bool
 	// Printed is what each candidate printed, by its identity.
 	Printed history.Printed
 	// Terms are the times in which they led.
@@ -33,18 +29,10 @@ type evidence struct {
 	// Fault is when it began, Healed when all was well again, and Over when the
 	// candidates were told to stop.
 	Fault, Healed, Over time.Time
-	// Ended means that all candidates ended in good order when they were told to.
-	Ended bool `json:",omitempty"`
-	// Mending is when undoing the faults began.
-	Mending time.Time
-	// Timings are those of the candidates, by their identity.
-	Timings map[string]election.Timing
 	// Peers are client-go's candidates in a group of zonelect's. Hands means
 	// that somebody edited or deleted their Lease.
-	Peers map[string]bool `json:",omitempty"`
-	Hands bool            `json:",omitempty"`
-	// Bites are when each fault bit, in that order.
-	Bites []bite
+	Peers map[string]bool
+	Hands bool
 }
 
 // findings are what a judge found.
@@ -52,38 +40,32 @@ type findings struct {
 	// Overlaps are pairs of candidates that worked at the same time, going by what
 	// they printed, or pairs one of which wrote in an earlier term after the other
 	// had written in a later one: see package history.
-	Overlaps int `json:"overlaps"`
+	Overlaps int
 	// Theirs are overlaps between zonelect's candidates and client-go's that
 	// client-go causes: it works on in a term that is over, or takes a Lease as
 	// soon as somebody has emptied or deleted it.
-	Theirs int `json:"theirs,omitempty"`
+	Theirs int
 	// Lost are writes that were acknowledged and are not in the history.
-	Lost int `json:"lost"`
+	Lost int
 	// Late are writes that were sent in their term, were not acknowledged, and
 	// arrived all the same after a later one. Nobody can call them back: only a
 	// register that compares tokens refuses them.
-	Late int `json:"late,omitempty"`
-	// Gap is the longest time without a leader's write since the fault.
-	Gap metav1.Duration `json:"gap"`
+	Late int
+	// Gap is the longest time without a leader's write since the fault. It is
+	// recorded, not judged.
+	Gap time.Duration
 	// Silent means that nobody wrote after all was well again.
-	Silent bool `json:"silent,omitempty"`
-	// Terms are how often a term began since the fault, and Changes how often
-	// its leader was not the previous one.
-	Terms   int `json:"terms"`
-	Changes int `json:"changes"`
-	// Writes are the acknowledged ones.
-	Writes int `json:"writes"`
+	Silent bool
 	// Exits are candidates that ended by themselves, in a panic, or otherwise
 	// than they were told to.
-	Exits int `json:"exits,omitempty"`
+	Exits int
 	// Left is the largest number of goroutines that a candidate left when it
 	// ended.
-	Left int `json:"left,omitempty"`
+	Left int
 	// Notes describe each overlap, each lost write and each such end.
-	Notes []string `json:"notes,omitempty"`
+	Notes []string
 
 	pairs map[[2]string]bool
-	gaps  []gap
 }
 
 // judge finds what is wrong in a group's run. It is pure.
@@ -92,7 +74,9 @@ func judge(e evidence) (f findings) {
 		f.order(e)
 		f.lost(e)
 	}
-	f.works(e)
+	for _, o := range e.Terms.Overlaps() {
+		f.overlap(e, o.First.Pod, o.Second.Pod, "%v", o)
+	}
 	f.lull(e)
 	f.exits(e)
 	for _, printed := range e.Printed {
@@ -101,6 +85,29 @@ func judge(e evidence) (f findings) {
 		}
 	}
 	return f
+}
+
+// mostLeft is how many goroutines may be left when a candidate ends: those of
+// the runtime, of signals, and of connections that others keep.
+const mostLeft = 8
+
+// unsafe says what must not happen in any run.
+func (f findings) unsafe() (wrong []string) {
+	for _, x := range []struct {
+		count, most int
+		what        string
+	}{
+		{f.Overlaps, 0, "overlaps"}, {f.Lost, 0, "lost writes"},
+		{f.Exits, 0, "candidates ended as nobody told them to"}, {f.Left, mostLeft, "goroutines were left"},
+	} {
+		if x.count > x.most {
+			wrong = append(wrong, fmt.Sprint(x.count, " ", x.what))
+		}
+	}
+	if len(f.Notes) > 0 && len(wrong) > 0 {
+		wrong = append(wrong, f.Notes[0])
+	}
+	return wrong
 }
 
 // order judges the register: see history.Register.Overlaps.
@@ -122,7 +129,6 @@ func (f *findings) lost(e evidence) {
 		if !report.Acknowledged() {
 			continue
 		}
-		f.Writes++
 		version, err := strconv.ParseUint(report.Version, 10, 64)
 		if found, ok := at[version]; err != nil || !ok || found != w {
 			f.Lost++
@@ -131,87 +137,39 @@ func (f *findings) lost(e evidence) {
 	}
 }
 
-// works judges what the programs printed about their own work.
-func (f *findings) works(e evidence) {
-	for _, o := range e.Terms.Overlaps() {
-		f.overlap(e, o.First.Pod, o.Second.Pod, "%v", o)
-	}
-	last := ""
-	for _, term := range slices.SortedFunc(slices.Values(e.Terms), func(a, b history.Span) int { return a.Start.Compare(b.Start) }) {
-		if !e.Fault.IsZero() && term.Start.After(e.Fault) && !term.Start.After(e.Over) { // while all are being stopped, each may lead in turn
-			f.Terms++
-			if last != "" && term.Pod != last {
-				f.Changes++
-			}
-		}
-		last = term.Pod
-	}
-}
-
-// lull finds the times between two acknowledged writes of any term, since the
-// fault, and the longest of these times.
+// lull finds the longest time between two acknowledged writes since the fault.
 func (f *findings) lull(e evidence) {
-	var acks []events.Event
-	for w, report := range e.Printed.Writes() {
+	var acks []time.Time
+	for _, report := range e.Printed.Writes() {
 		if report.Acknowledged() && !report.Time.After(e.Over) {
-			report.Identity = w.Identity
-			acks = append(acks, report)
+			acks = append(acks, report.Time)
 		}
 	}
-	slices.SortFunc(acks, func(a, b events.Event) int { return a.Time.Compare(b.Time) })
-	f.Silent = len(acks) == 0 || acks[len(acks)-1].Time.Before(e.Healed)
+	slices.SortFunc(acks, time.Time.Compare)
+	f.Silent = len(acks) == 0 || acks[len(acks)-1].Before(e.Healed)
 	if f.Silent {
-		acks = append(acks, events.Event{Time: e.Over})
+		acks = append(acks, e.Over)
 	}
 	for i := 1; i < len(acks); i++ {
-		a, b := acks[i-1], acks[i]
-		if !b.Time.After(e.Fault) {
-			continue
-		}
-		one := gap{from: a.Time, to: b.Time, within: a.Token == b.Token && a.Identity == b.Identity}
-		one.released = e.released(one, a.Identity)
-		one.by = e.ledIn(one, a.Identity, b.Identity)
-		f.gaps = append(f.gaps, one)
-		f.Gap.Duration = max(f.Gap.Duration, one.length())
-	}
-}
-
-// released reports whether a candidate released the lease in a gap.
-func (e evidence) released(g gap, who string) bool {
-	return slices.ContainsFunc(e.Printed[who], func(x events.Event) bool {
-		return x.Event == "released" && x.Time.After(g.from) && x.Time.Before(g.to)
-	})
-}
-
-// ledIn are the candidates that led before a gap, began to lead in it, and led
-// after it. It is empty where nobody led after it.
-func (e evidence) ledIn(g gap, before, after string) []string {
-	if after == "" {
-		return nil
-	}
-	by := []string{before, after}
-	for _, term := range e.Terms {
-		if term.Start.After(g.from) && term.Start.Before(g.to) {
-			by = append(by, term.Pod)
+		if acks[i].After(e.Fault) {
+			f.Gap = max(f.Gap, acks[i].Sub(acks[i-1]))
 		}
 	}
-	slices.Sort(by)
-	return slices.Compact(by)
 }
 
 // exit is how a candidate ended.
 type exit struct {
 	// Running means that it has not ended, and Started that it had reported its
 	// start.
-	Running bool `json:",omitempty"`
-	Started bool `json:",omitempty"`
+	Running bool
+	Started bool
 	// Told means that it was asked to exit, and Killed that it was killed, or
 	// that its zone lost its power.
-	Told, Killed bool `json:",omitempty"`
+	Told, Killed bool
 	// Status is what it ended with: empty is status 0.
-	Status string `json:",omitempty"`
+	Status string
 	// Panic is the line of its log that reports a panic or a fatal error.
-	Panic string `json:",omitempty"`
+	Panic string
 }
 
 // The exit statuses of programs that are killed, or asked to exit before they

@@ -15,52 +15,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// result is a run's line in the ledger.
+// result is the outcome of a run.
 type result struct {
-	Time    time.Time         `json:"time"`
-	Commit  string            `json:"commit"`
-	Seed    uint64            `json:"seed"`
-	Run     int               `json:"run"`
-	Faults  string            `json:"faults"`
-	Timing  string            `json:"timing"`
-	Again   bool              `json:"again,omitempty"` // it is a repetition of a run that failed
-	Network string            `json:"network"`
-	Lasted  metav1.Duration   `json:"lasted"`
-	Took    metav1.Duration   `json:"took"`
-	Spent   spent             `json:"spent,omitzero"`
-	Groups  map[string]record `json:"groups,omitempty"`
-	Verdict verdict           `json:"verdict"`
-	Reason  string            `json:"reason,omitempty"`
-}
-
-// spent says where a run's time went: seating the candidates, the faults until
-// all was well, until everybody wrote again, and ending and judging it.
-type spent struct {
-	Seating metav1.Duration `json:"seating"`
-	Faults  metav1.Duration `json:"faults"`
-	Recover metav1.Duration `json:"recover"`
-	Ending  metav1.Duration `json:"ending"`
-}
-
-// since adds the time since began to in, and returns the present time.
-func since(began time.Time, in *metav1.Duration) time.Time {
-	now := time.Now()
-	in.Duration += now.Sub(began).Round(time.Millisecond)
-	return now
-}
-
-// record is the outcome of one group.
-type record struct {
-	findings
-	// Bound is the promise for Gap; it is zero for client-go, which has none.
-	Bound metav1.Duration `json:"bound,omitzero"`
+	Took    time.Duration
+	Groups  map[string]findings
+	Verdict verdict
+	Reason  string
 }
 
 // verdict is the outcome of a run.
@@ -70,7 +36,7 @@ type verdict string
 const (
 	passed verdict = "passed"
 	failed verdict = "failed"
-	void   verdict = "void" // the fault did not bite, or the testbed broke: gaps prove nothing
+	void   verdict = "void" // the fault did not bite, or the testbed broke
 )
 
 // How long steps may take that are not part of the judgement.
@@ -78,19 +44,17 @@ const (
 	seatTime    = 45 * time.Second
 	recoverTime = 40 * time.Second
 	healTime    = 100 * time.Second
+	collectTime = 30 * time.Second
 	tail        = time.Second // writes in flight arrive
 )
 
 // perform does one run. An error means that the testbed cannot be used again.
-func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
-	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
+func perform(ctx context.Context, bed *testbed.Testbed, p plan) (r result, s *stage, all map[string]evidence, broken error) {
 	began := time.Now()
-	s := newStage(bed, p)
+	s = newStage(bed, p)
 	all, err := s.play(ctx, &r)
-	ended := time.Now()
-	broken := s.cleanUp(ctx)
-	since(ended, &r.Spent.Ending)
-	since(began, &r.Took)
+	broken = s.cleanUp(ctx)
+	r.Took = time.Since(began)
 	if err != nil && !errors.Is(err, errMissed) {
 		broken = errors.Join(err, broken)
 	}
@@ -98,10 +62,9 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 }
 
 // play does a run from its first candidate to its judgement. The error says why
-// it is void, which excuses gaps and nothing else.
+// it is void, which excuses silence and nothing else.
 func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
 	defer func() { r.excuse(err) }()
-	began := time.Now()
 	store := etcd{s.bed.Cluster.EtcdURL(zones[0])}
 	from, err := store.soon(ctx)
 	if err != nil {
@@ -111,12 +74,9 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 		return nil, err
 	}
 	var e evidence
-	since(began, &r.Spent.Seating)
-	voided := s.suffer(ctx, r, &e)
+	voided := s.suffer(ctx, &e)
 	e.Over = time.Now()
-	defer func() { since(e.Over, &r.Spent.Ending) }()
 	left := s.dismiss(ctx)
-	e.Ended = left == nil && voided == nil
 	all, unread := s.collect(ctx, store, from, e)
 	voided = errors.Join(voided, unread)
 	s.judge(r, all, left, voided)
@@ -125,8 +85,7 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 
 // suffer seats the candidates, injects the faults, and waits until all is well
 // again. An error says why the run shows nothing.
-func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
-	began := time.Now()
+func (s *stage) suffer(ctx context.Context, e *evidence) error {
 	seating, cancel := context.WithTimeout(ctx, seatTime)
 	defer cancel()
 	if err := s.seatAll(seating); err != nil {
@@ -138,41 +97,32 @@ func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 	if err := sleep.For(ctx, s.plan.Calm); err != nil {
 		return err
 	}
-	e.Fault = since(began, &r.Spent.Seating)
-	lasted, err := s.injectFaults(ctx, e)
-	r.Lasted.Duration = lasted.Round(time.Millisecond)
-	if err != nil {
+	e.Fault = time.Now()
+	if err := s.injectFaults(ctx); err != nil {
 		return err
 	}
-	e.Healed = since(e.Fault, &r.Spent.Faults)
-	defer func() { since(e.Healed, &r.Spent.Recover) }()
+	e.Healed = time.Now()
 	s.recover(ctx, e.Healed)
 	return sleep.For(ctx, time.Until(e.Healed.Add(tail)))
 }
 
-// injectFaults injects the faults, waits, and undoes them. It returns how long they
-// lasted.
-func (s *stage) injectFaults(ctx context.Context, e *evidence) (lasted time.Duration, err error) {
-	began := time.Now()
+// injectFaults injects the faults, waits, and undoes them.
+func (s *stage) injectFaults(ctx context.Context) (err error) {
 	type undoing struct {
 		turn turn
 		cure cure
 	}
 	var cures []undoing
+	began := time.Now()
 	for i, f := range s.plan.Faults {
-		if i > 0 && err == nil {
+		if i > 0 {
 			err = sleep.For(ctx, s.plan.Apart)
 		}
 		if err != nil {
 			break
 		}
 		var undo cure
-		leads := s.etcdLeads(ctx, f)
-		b := bite{Fault: f.name, Began: time.Now()}
-		undo, err = f.inject(ctx, s, s.plan.dice(f.name))
-		b.Bit, b.Elects = time.Now(), s.tookZone(leads)
-		e.Bites = append(e.Bites, b)
-		if err != nil {
+		if undo, err = f.inject(ctx, s, s.plan.dice(f.name)); err != nil {
 			err = fmt.Errorf("%s: %w", f.name, err)
 		}
 		if undo != nil {
@@ -180,95 +130,17 @@ func (s *stage) injectFaults(ctx context.Context, e *evidence) (lasted time.Dura
 		}
 	}
 	if err == nil {
-		err = s.shown(ctx, e.Bites, began.Add(s.plan.Apart+s.plan.Lasts))
+		err = sleep.For(ctx, time.Until(began.Add(s.plan.Apart+s.plan.Lasts)))
 	}
-	e.Mending = time.Now()
 	slices.SortStableFunc(cures, func(a, b undoing) int { return int(a.turn - b.turn) })
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTime)
 	defer cancel()
 	for _, c := range cures {
 		if broken := c.cure(healing); broken != nil {
-			return time.Since(began), unhealed(fmt.Sprintf("heal after %s: %v (before: %v)", s.plan.name(), broken, err))
+			return unhealed(fmt.Sprintf("heal after %s: %v (before: %v)", s.plan.name(), broken, err))
 		}
 	}
-	lasted = time.Since(began)
-	return lasted, errors.Join(err, s.restartCandidates(ctx))
-}
-
-// shown waits until a time, or until the faults have shown all that they can.
-// With faults that are meant to end a term, that is when each group of
-// zonelect's has another leader, plus the time that the plan has beyond the
-// worst case.
-func (s *stage) shown(ctx context.Context, bites []bite, until time.Time) error {
-	ending := time.Time{}
-	for i, f := range s.plan.Faults {
-		if !f.early {
-			return sleep.For(ctx, time.Until(until))
-		}
-		if f.promiseIn(s.plan)(s.plan.Timing, 0).lease {
-			ending = bites[i].Bit
-		}
-	}
-	if ending.IsZero() {
-		return sleep.For(ctx, time.Until(until))
-	}
-	longest := worst(s.plan.longest())
-	for time.Now().Before(until) {
-		if s.ledSince(ending) {
-			return sleep.For(ctx, min(time.Until(until), max(0, s.plan.Lasts-longest)))
-		}
-		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ledSince reports whether a term has begun in each group of zonelect's after a
-// time.
-func (s *stage) ledSince(begin time.Time) bool {
-	for _, g := range s.groups {
-		var seats []*trial.Seat
-		for _, one := range g.all() {
-			seats = append(seats, one.Seat)
-		}
-		if led := trial.First(seats, begin, "leading"); g.ours() && len(led) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// etcdLeads is the zone of etcd's leader, if a fault may take that zone; empty if
-// it is not known.
-func (s *stage) etcdLeads(ctx context.Context, f fault) string {
-	s.mu.Lock()
-	s.took = nil
-	s.mu.Unlock()
-	if f.costs&ofMember == 0 {
-		return ""
-	}
-	asking, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-	defer cancel()
-	zone, err := s.bed.Parts.EtcdLeader(asking)
-	if err != nil {
-		return "" // it has none
-	}
-	return zone
-}
-
-// take notes that a fault takes a zone.
-func (s *stage) take(zone string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.took = append(s.took, zone)
-}
-
-// tookZone reports whether the last fault took a zone.
-func (s *stage) tookZone(zone string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.took, zone)
+	return errors.Join(err, s.restartCandidates(ctx))
 }
 
 // unhealed says that the testbed cannot be used again. It wraps nothing, so that
@@ -280,19 +152,15 @@ func (u unhealed) Error() string { return string(u) }
 // recover waits until all groups write again. The judge reports those that do
 // not.
 func (s *stage) recover(ctx context.Context, since time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, recoverTime+s.plan.longest().LeaseDuration)
+	ctx, cancel := context.WithTimeout(ctx, recoverTime+s.plan.Timing.LeaseDuration)
 	defer cancel()
 	_ = s.each(func(g *group) error {
 		if !g.ours() && len(s.plan.Faults) > 1 {
 			return nil // it may take minutes, and runs of one fault show it well enough
 		}
-		_ = g.wrote(ctx, since)
-		return nil
+		return g.wrote(ctx, since)
 	})
 }
-
-// collectTime bounds how long the evidence of a run is gathered.
-const collectTime = 30 * time.Second
 
 // collect gathers the evidence of each group. It always returns what the
 // candidates printed and how they ended; the error says that a register could
@@ -314,14 +182,13 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 
 // printed is what the candidates of a group printed and how they ended.
 func (s *stage) printed(g *group, e evidence) evidence {
-	e.Printed, e.Terms, e.Exits = history.Printed{}, history.History{}, map[string]exit{}
-	e.Peers, e.Timings = map[string]bool{}, map[string]election.Timing{}
+	e.Printed, e.Exits, e.Peers = history.Printed{}, map[string]exit{}, map[string]bool{}
 	e.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
 	for _, seat := range g.all() {
 		now, printed := time.Now(), seat.Events()
 		e.Printed[seat.Identity] = printed
 		e.Terms = append(e.Terms, seat.terms(now, printed)...)
-		e.Exits[seat.Identity], e.Timings[seat.Identity] = seat.exit(), seat.timing
+		e.Exits[seat.Identity] = seat.exit()
 		if g.ours() && seat.Kind == trial.ClientGo {
 			e.Peers[seat.Identity] = true
 		}
@@ -349,43 +216,27 @@ func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int
 	return store.history(ctx, s.namespace, g.register(), from, end+1)
 }
 
-// mostLeft is how many goroutines may be left when a candidate ends: those of
-// the runtime, of signals, and of connections that others keep.
-const mostLeft = 8
-
-// judge fills in the result. A void run proves no gap. If its testbed broke, it
-// also proves neither how often leaders changed nor how the candidates ended
-// that could not reach it. Everything else counts.
+// judge fills in the result. A void run proves nothing about silence. If its
+// testbed broke, it also does not prove how the candidates ended that could not
+// reach it. Everything else counts.
 func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
-	r.Groups, r.Verdict = map[string]record{}, passed
-	bedBroken := voided != nil && !errors.Is(voided, errMissed)
+	r.Groups, r.Verdict = map[string]findings{}, passed
 	var wrong []string
 	for _, g := range s.groups {
-		e := all[g.name]
-		one := record{findings: judge(e)}
-		if e.Healed.IsZero() { // the run is void: its faults count until its end
-			e.Healed = e.Over
-		}
-		one.Gap.Duration = one.Gap.Round(time.Millisecond)
-		if g.ours() {
-			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed, acks(all)}
-			found := one.unsafe()
-			if voided == nil && one.Silent {
-				found = append(found, "nobody led when all was well again")
-			}
-			if voided == nil && g.peer == "" { // nothing is promised for client-go's
-				found = append(found, one.late(c.limit)...)
-			}
-			if !bedBroken && g.peer == "" {
-				found = append(found, one.restless(c.changes())...)
-			}
-			for _, x := range found {
-				wrong = append(wrong, g.name+": "+x)
-			}
-		}
+		one := judge(all[g.name])
 		r.Groups[g.name] = one
+		if !g.ours() {
+			continue
+		}
+		found := one.unsafe()
+		if voided == nil && one.Silent {
+			found = append(found, "nobody led when all was well again")
+		}
+		for _, x := range found {
+			wrong = append(wrong, g.name+": "+x)
+		}
 	}
-	if left != nil && !bedBroken {
+	if left != nil && (voided == nil || errors.Is(voided, errMissed)) {
 		wrong = append(wrong, left.Error())
 	}
 	if len(wrong) > 0 {
@@ -402,46 +253,6 @@ func (r *result) excuse(voided error) {
 	default:
 		r.Verdict, r.Reason = void, voided.Error()
 	}
-}
-
-// unsafe says what must not happen in any run.
-func (g record) unsafe() (wrong []string) {
-	if g.Overlaps > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d overlaps", g.Overlaps))
-	}
-	if g.Lost > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d lost writes", g.Lost))
-	}
-	if g.Exits > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d candidates ended as nobody told them to", g.Exits))
-	}
-	if g.Left > mostLeft {
-		wrong = append(wrong, fmt.Sprintf("%d goroutines were left", g.Left))
-	}
-	return wrong
-}
-
-// late says what took longer than promised, and notes the promise for the
-// longest gap.
-func (g *record) late(limit func(gap) time.Duration) (wrong []string) {
-	for _, one := range g.gaps {
-		most, length := limit(one).Round(time.Millisecond), one.length().Round(time.Millisecond)
-		if length == g.Gap.Duration {
-			g.Bound.Duration = most
-		}
-		if length > most {
-			wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", length, most))
-		}
-	}
-	return wrong
-}
-
-// restless says what changed more often than promised.
-func (g *record) restless(most int) (wrong []string) {
-	if g.Changes > most {
-		wrong = append(wrong, fmt.Sprintf("the leader changed %d times, promised are %d", g.Changes, most))
-	}
-	return wrong
 }
 
 // cleanUp kills the candidates and removes what the run has left, in any case.

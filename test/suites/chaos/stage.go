@@ -25,7 +25,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 // stage is one run: its groups in a namespace of their own.
@@ -38,7 +37,6 @@ type stage struct {
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod
 	dark  map[string]bool // zones whose power is cut
-	took  []string        // the zones that the last fault took
 	asked int             // the number of the zone whose apiserver is asked next
 }
 
@@ -98,7 +96,7 @@ func (s *stage) seat(ctx context.Context, zone, event string) error {
 		if err != nil {
 			return err
 		}
-		_, err = trial.AwaitLocks(ctx, []*trial.Seat{one.Seat}, 1, time.Time{}, event)
+		_, err = one.Await(ctx, event, time.Time{})
 		return err
 	})
 	if err != nil {
