@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spans reads the spans that a candidate program or a collector has written.
+// Package spans reads the spans that a candidate program has written.
 package spans
 
 import (
@@ -21,18 +21,12 @@ type Span struct {
 	StartTime   time.Time
 	EndTime     time.Time
 	Attributes  []Attribute
-	Links       []Link
 }
 
 // Attribute is one attribute of a span.
 type Attribute struct {
 	Key   string
 	Value struct{ Value any }
-}
-
-// Link leads to another span.
-type Link struct {
-	SpanContext struct{ TraceID, SpanID string }
 }
 
 // Duration is how long the span lasted.

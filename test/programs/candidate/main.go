@@ -13,14 +13,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/stdr"
 	"github.com/spf13/pflag"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -43,7 +41,7 @@ type options struct {
 	count         time.Duration
 	stopDelay     time.Duration
 	register      string
-	traces, otlp  string
+	traces        string
 	metrics       string
 	unhealthyFile string
 	pace          register.Pace
@@ -91,7 +89,6 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&skew, "max-clock-skew", 0, "0, which is not to look at wall clocks; nothing else is possible any more")
 	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
 	f.StringVar(&o.metrics, "metrics-address", "", "where to listen for Prometheus, such as 127.0.0.1:0; nowhere by default")
-	f.StringVar(&o.otlp, "otlp", "", "URL of an OpenTelemetry collector, such as http://127.0.0.1:4318, that spans are sent to by OTLP over HTTP")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -150,7 +147,7 @@ func campaign(ctx context.Context, o options) error {
 	if len(o.Servers) > 0 {
 		o.Config.Host = o.Servers[0]
 	}
-	traces, closeTraces, err := tracing(ctx, o.traces, o.otlp)
+	traces, closeTraces, err := tracing(ctx, o.traces)
 	if err != nil {
 		return err
 	}
@@ -278,37 +275,22 @@ func (o *options) measure(ctx context.Context) (func(), error) {
 	return func() { _ = endpoint.Close() }, nil
 }
 
-// tracing returns a provider that appends each span to the file at once, and sends it to the
-// collector within a second. Without the two it is nil.
-func tracing(ctx context.Context, path, collector string) (trace.TracerProvider, func(), error) {
-	var to []sdktrace.TracerProviderOption
-	var file *os.File // closing nil is harmless
-	if path != "" {
-		var err error
-		if file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-			return nil, nil, fmt.Errorf("open --traces: %w", err)
-		}
-		exporter, err := stdouttrace.New(stdouttrace.WithWriter(file))
-		if err != nil {
-			return nil, nil, fmt.Errorf("write --traces: %w", err)
-		}
-		to = append(to, sdktrace.WithSyncer(exporter))
-	}
-	if collector != "" {
-		exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(strings.TrimSuffix(collector, "/")+"/v1/traces"))
-		if err != nil {
-			return nil, nil, fmt.Errorf("send spans to --otlp: %w", err)
-		}
-		to = append(to, sdktrace.WithBatcher(exporter, sdktrace.WithBatchTimeout(time.Second)))
-	}
-	if len(to) == 0 {
+// tracing returns a provider that appends each span to the file at once. Without one it is nil.
+func tracing(ctx context.Context, path string) (trace.TracerProvider, func(), error) {
+	if path == "" {
 		return nil, func() {}, nil
 	}
-	provider := sdktrace.NewTracerProvider(to...)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open --traces: %w", err)
+	}
+	exporter, err := stdouttrace.New(stdouttrace.WithWriter(file))
+	if err != nil {
+		return nil, nil, fmt.Errorf("write --traces: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
 	return provider, func() {
-		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		_ = provider.Shutdown(flushing)
+		_ = provider.Shutdown(context.WithoutCancel(ctx))
 		_ = file.Close()
 	}, nil
 }
