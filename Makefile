@@ -144,10 +144,6 @@ gate: ## Real programs on one control plane (3 min; ten with nothing built); wha
 e2e: ## The same and all other tests on control planes (20 min); RUN=REGEXP: these
 	cd test && go test -v -count=1 -tags long $(if $(RUN),-run '$(RUN)') -timeout 60m ./suites/e2e/ $(ARGS)
 
-.PHONY: outlive
-outlive: ## Outages of the API (5 min); ARGS='-outages 60s,300s -late 3s,8s -phases 20 -crowd 500': more
-	cd test && go test -v -count=1 -timeout 60m ./suites/outlive $(ARGS)
-
 # What runs on each version of Kubernetes besides the gate: what a scaffold knows of itself, and the shield.
 COMPAT := ^(TestAScaffoldThat|TestAScaffoldWith|TestTheShieldGoes|TestWhatWasNotJudged)
 

@@ -13,11 +13,8 @@ import (
 	"fmt"
 	"log"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
-	"path"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -49,7 +46,7 @@ const by = "test.zonelect.dev/reconciled-by"
 
 type options struct {
 	kubeconfig, lock, identity, zone string
-	plain, lasting, alone            bool
+	plain, lasting                   bool
 	patient, deaf, bare              bool
 	late, lateRequests               time.Duration
 	timing                           election.Timing
@@ -67,7 +64,6 @@ func main() {
 	f.StringVar(&o.zone, "zone", "", "zone of the candidate")
 	f.BoolVar(&o.plain, "plain", false, "the election is controller-runtime's own")
 	f.BoolVar(&o.lasting, "lasting", false, "the manager goes on when leadership is lost")
-	f.BoolVar(&o.alone, "alone", false, "there is no election, so that the work never stops")
 	f.BoolVar(&o.patient, "patient", false, "the timing is patient")
 	f.BoolVar(&o.deaf, "deaf", false, "the reconciler ignores its context: it writes on for ever, and prints each write")
 	f.BoolVar(&o.bare, "bare", false, "the candidate finds out by itself who and where it is")
@@ -92,7 +88,7 @@ func main() {
 }
 
 func (o options) run(ctx context.Context, p *events.Printer) error {
-	mgr, lead, err := o.manager(p)
+	mgr, lead, err := o.manager()
 	if err != nil {
 		return err
 	}
@@ -127,7 +123,7 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 }
 
 // manager returns a manager, and what calls a function that sets up the leader's work.
-func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(manager.Manager, client.Client) error) error, error) {
+func (o options) manager() (manager.Manager, func(setup func(manager.Manager, client.Client) error) error, error) {
 	logger := stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	ctrl.SetLogger(logger)
 	cfg, _, err := environment.RESTConfig(o.kubeconfig)
@@ -137,9 +133,8 @@ func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(ma
 	if o.late > 0 || o.lateRequests > 0 {
 		cfg.Dial = slow.Way{Answers: slow.Constant(o.late), Requests: slow.Constant(o.lateRequests)}.Dial(new(net.Dialer).DialContext, func() {})
 	}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return lists{next, p} })
 	options := ctrl.Options{
-		LeaderElection: !o.alone, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
+		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
 		LeaseDuration: &o.timing.LeaseDuration, RenewDeadline: &o.timing.RenewDeadline, RetryPeriod: &o.timing.RenewInterval,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &o.stopTimeout,
@@ -168,7 +163,7 @@ func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(ma
 		with.Timing = timing.Patient()
 	}
 	switch {
-	case o.plain, o.alone:
+	case o.plain:
 		mgr, err := ctrl.NewManager(cfg, options)
 		return mgr, func(setup func(manager.Manager, client.Client) error) error { return setup(mgr, mgr.GetClient()) }, err
 	case o.lasting:
@@ -185,28 +180,6 @@ func (o options) manager(p *events.Printer) (manager.Manager, func(setup func(ma
 		}
 		return setup(mgr, guarded)
 	}, err
-}
-
-// lists prints the lists that a server answers, as such or as the beginning of a watch. One that still starts
-// refuses some.
-type lists struct {
-	next    http.RoundTripper
-	printer *events.Printer
-}
-
-func (l lists) RoundTrip(r *http.Request) (*http.Response, error) {
-	q := r.URL.Query()
-	watches, lists := q.Get("watch") != "", q.Get("sendInitialEvents") == "true"
-	resource := path.Base(r.URL.Path)
-	answer, err := l.next.RoundTrip(r)
-	if err == nil && r.Method == http.MethodGet && (lists || !watches && slices.Contains([]string{"configmaps", "leases", "pods"}, resource)) {
-		event := "lists"
-		if answer.StatusCode != http.StatusOK {
-			event = "refused"
-		}
-		l.printer.Print(events.Event{Event: event, Path: resource})
-	}
-	return answer, err
 }
 
 // everywhere runs without leadership.

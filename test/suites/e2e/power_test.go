@@ -15,6 +15,7 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/test/kit/durations"
 	"github.com/zonelect/zonelect/test/kit/slow"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -24,16 +25,15 @@ import (
 // with the zone. Each answer on every other connection, also to a TLS handshake, is
 // 1.5 s late.
 func TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate(t *testing.T) {
-	s := newStage(t, testbed.Stacked, "za")
+	s := newStage(t, "za")
 	led := make(chan election.Term, 1)
 	follower := s.followSlowly(t, "za", 1500*time.Millisecond, led)
 	s.lose(t, "za")
 	last := s.observer.Last()
 	term := <-led
-	lag := term.Began.Sub(last.Seen.Add(lease))
-	t.Logf("the follower led %v after the lease had ended", lag)
-	if term.Began.Before(last.Sent.Add(lease)) || lag > 8*time.Second {
-		t.Errorf("the follower led %v after the lease had ended, want 0 to 8s", lag)
+	must(t, durations.Record(t.Name(), "a follower leads after the lease has ended", term.Began.Sub(last.Seen.Add(lease))))
+	if early := last.Sent.Add(lease).Sub(term.Began); early > 0 {
+		t.Errorf("the follower led %v before the lease had ended", early)
 	}
 	if follower.Status().State != status.StateLeader {
 		t.Errorf("it is a %s", follower.Status().State)
@@ -41,7 +41,7 @@ func TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate(t *testing.T) {
 }
 
 func TestWhenAnotherZoneLosesPowerTheLeaderKeepsItsLease(t *testing.T) {
-	s := newStage(t, testbed.Stacked, "zb") // the leader's connections run to the zone that dies
+	s := newStage(t, "zb") // the leader's connections run to the zone that dies
 	cut := s.lose(t, "zb")
 	for last := s.observer.Last(); time.Since(cut) < 2*lease; last = nextRenewal(t, s.ctx, s.observer, last) {
 		if last.Holder != s.leader.Identity {
@@ -65,10 +65,10 @@ type stage struct {
 }
 
 // newStage starts a leader whose connections all run to the apiserver of zone.
-func newStage(t *testing.T, topology testbed.Topology, zone string) *stage {
+func newStage(t *testing.T, zone string) *stage {
 	t.Helper()
 	s := &stage{
-		Testbed: trial.Bed(t, testbed.Config{Network: network(), Topology: topology, WithoutControllers: true}),
+		Testbed: trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true}),
 		ctx:     patience(t, 3*time.Minute),
 	}
 	must(t, s.Network.SteerVIP("za", zone))

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/durations"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/scaffold"
@@ -217,6 +218,7 @@ func TestAScaffoldsLeaderHandsOverWithoutConfiguration(t *testing.T) {
 			half[r.late] = map[string]time.Duration{}
 		}
 		half[r.late][r.kind] = p50
+		must(t, durations.Record(t.Name(), fmt.Sprintf("%s hands over, %v late", r.kind, r.late), p50))
 		total[r.kind] += p50
 	}
 	if total["lasting"] > total["plain"]/3 {

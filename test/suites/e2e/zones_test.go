@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/test/kit/durations"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -92,13 +93,10 @@ func (z *zonal) moves(t *testing.T, since time.Time) (late bool) {
 	winner, led, err := trial.AwaitAny(z.ctx, z.others, "leading", since)
 	must(t, err)
 	lag := led.Time.Sub(last.Seen.Add(lease))
-	t.Logf("%s leads in %s, %v after the lease had ended", winner.Identity, winner.Zone, lag)
+	must(t, durations.Record(t.Name(), "a follower leads after the lease has ended", lag))
 	const step, seenLate = timing.DefaultRenewInterval, 500 * time.Millisecond
 	if winner.Zone != z.second && lag < step-seenLate {
 		t.Errorf("%s leads in %s, want one in %s", winner.Identity, winner.Zone, z.second)
-	}
-	if lag > 2*step {
-		t.Errorf("it led %v after the lease had ended, want %v at most", lag, 2*step)
 	}
 	return winner.Zone != z.second
 }
