@@ -28,10 +28,11 @@ type Lock interface {
 	// does not exist, and returns the new snapshot, which must show the write: its
 	// holder, its times to the second, its transitions, a duration that is not shorter,
 	// and a version newer than base. An answer that shows anything else acknowledges
-	// nothing, and Write returns an error. It fails with ErrConflict, having written
-	// nothing, if the record is no longer at base. base may be that of a snapshot from
-	// Read, Write or Watch. After any other error the write may have landed,
-	// or may still land until the context ends, or until the channel of Unsettled is closed.
+	// nothing: Write returns an error, and the snapshot that it shows. It fails with
+	// ErrConflict, having written nothing, if the record is no longer at base. base may be
+	// that of a snapshot from Read, Write or Watch. After any other error the write may have
+	// landed, or may still land until the context ends, or until the channel of Unsettled is
+	// closed.
 	Write(ctx context.Context, base Version, record Record) (Snapshot, error)
 
 	// Watch sends the changes of the record after version from, in order, and blocks. A

@@ -212,7 +212,7 @@ func TestARaceIsRunAgain(t *testing.T) {
 	path := all + "/" + objectOf("a").name()
 	label := func(s *apitest.Server, n int) {
 		if s.Objects[path] != nil {
-			s.Objects[path]["metadata"].(apitest.Object)["resourceVersion"] = fmt.Sprint(1000 + n)
+			s.Objects[path]["metadata"].(apitest.Object)["resourceVersion"] = fmt.Sprint(n)
 		}
 	}
 	for name, tc := range map[string]struct {

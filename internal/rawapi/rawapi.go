@@ -121,16 +121,23 @@ func (o Object[T, P]) Create(ctx context.Context, object P) (P, error) {
 }
 
 // Update replaces the object that has the same UID and resourceVersion, and returns the
-// stored object. If object lacks either, it sends nothing.
+// stored object, which has a newer version: object must differ from what is stored. If object
+// lacks UID or resourceVersion, it sends nothing.
 func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 	if err := o.checkBase(object); err != nil {
 		return nil, o.name.Explain(apierror.Update, err)
 	}
 	stored, err := o.send(ctx, apierror.Update, o.request(http.MethodPut).Name(o.name.Name).Body(object))
-	if err == nil && stored.GetUID() != object.GetUID() {
-		return nil, o.name.Explain(apierror.Update, fmt.Errorf("the answer is another %s: its UID is %q, not %q", o.name.Kind, stored.GetUID(), object.GetUID()))
+	switch {
+	case err != nil:
+	case stored.GetUID() != object.GetUID():
+		err = fmt.Errorf("the answer is another %s: its UID is %q, not %q", o.name.Kind, stored.GetUID(), object.GetUID())
+	case record.Number(stored.GetResourceVersion()) <= record.Number(object.GetResourceVersion()):
+		err = fmt.Errorf("%w: version %s is not newer than version %s, which was to be replaced", record.ErrNotShown, stored.GetResourceVersion(), object.GetResourceVersion())
+	default:
+		return stored, nil
 	}
-	return stored, err
+	return nil, o.name.Explain(apierror.Update, err)
 }
 
 func (o Object[T, P]) checkBase(object P) error {

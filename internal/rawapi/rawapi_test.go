@@ -142,16 +142,17 @@ func TestCreateSetsTheName(t *testing.T) {
 }
 
 // TestAnAnswerAboutAnotherObjectIsAnError: a proxy or a cache on the way may mix answers up, and
-// what is judged must be what was asked for.
+// what is judged must be what was asked for. Nor is the version that an update was to replace its result.
 func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
 	base := &corev1.ConfigMap{}
-	base.Namespace, base.Name, base.UID, base.ResourceVersion = "ns", "lock", "u", "7"
+	base.Namespace, base.Name, base.UID, base.ResourceVersion = "ns", "lock", "u", "6"
 	for what, tc := range map[string]struct {
 		answer string
 		well   string // the requests that may be answered so
 	}{
 		"this object":                    {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "get create update"},
 		"this object of another UID":     {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"v","resourceVersion":"7"}}`, "get create"},
+		"the version before":             {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"6"}}`, "get create"},
 		"another name":                   {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"other","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
 		"another namespace":              {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"other","uid":"u","resourceVersion":"7"}}`, ""},
 		"another kind":                   {`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},

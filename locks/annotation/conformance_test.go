@@ -20,7 +20,8 @@ func TestAnAnnotationHoldsTheLawsOfEveryLock(t *testing.T) {
 				servers[l] = server
 				return l
 			},
-			Delete: func(_ *testing.T, l locks.Lock) { servers[l].Delete(pathOf(kind)) },
+			Delete:       func(_ *testing.T, l locks.Lock) { servers[l].Delete(pathOf(kind)) },
+			StoreNothing: func(_ *testing.T, l locks.Lock) { servers[l].StoreNothing() },
 		})
 	})
 }

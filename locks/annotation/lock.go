@@ -110,10 +110,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err == nil {
 		err = record.Shows(s, base, r)
 	}
-	if err != nil {
-		return locks.Snapshot{}, l.name.Explain(apierror.Update, err)
-	}
-	return s, nil
+	return s, l.name.Explain(apierror.Update, err)
 }
 
 // Clear removes the record from the object permanently, if the object is still at base,

@@ -19,6 +19,7 @@ func TestALeaseHoldsTheLawsOfEveryLock(t *testing.T) {
 			servers[l] = a
 			return l
 		},
-		Delete: func(_ *testing.T, l locks.Lock) { servers[l].Delete(path) },
+		Delete:       func(_ *testing.T, l locks.Lock) { servers[l].Delete(path) },
+		StoreNothing: func(_ *testing.T, l locks.Lock) { servers[l].StoreNothing() },
 	})
 }

@@ -49,10 +49,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, err
 	}
 	s := l.snapshot(lease)
-	if err := record.Shows(s, base, r); err != nil {
-		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
-	}
-	return s, nil
+	return s, l.object.Name().Explain(verb, record.Shows(s, base, r))
 }
 
 // written returns the object to write.

@@ -4,6 +4,7 @@
 package lockstest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ type Fault struct {
 	// LoseWrites makes writes hang until their context ends, and never land, like those that
 	// etcd forwarded to a leader that is gone.
 	LoseWrites bool
+	// Unstored makes writes be acknowledged and not stored, as by a cache before the server: they
+	// return what was there, and an error, as [locks.Lock] wants it.
+	Unstored bool
 	// Late makes writes land when the fault changes, though their caller has long given
 	// up, like those of a process that was stopped in the middle of a write. Until then
 	// it acts like Hang.
@@ -170,7 +174,14 @@ func (f *Faulty) Write(ctx context.Context, base locks.Version, record locks.Rec
 	if err := f.enter(ctx, "write"); err != nil {
 		return locks.Snapshot{}, err
 	}
-	s, err := f.lock.Write(ctx, base, record)
+	send := func() (locks.Snapshot, error) { return f.lock.Write(ctx, base, record) }
+	if fault, _ := f.now(); fault.Unstored {
+		send = func() (locks.Snapshot, error) {
+			s, err := f.lock.Read(ctx)
+			return s, cmp.Or(err, fmt.Errorf("write: %w: acknowledged, and not stored", ErrInjected))
+		}
+	}
+	s, err := send()
 	if lost := f.leave(ctx, "write"); lost != nil {
 		return locks.Snapshot{}, lost
 	}

@@ -24,7 +24,8 @@ func TestMemoryHoldsTheLaws(t *testing.T) {
 
 func TestAFaultyLockWithoutFaultsHoldsTheLaws(t *testing.T) {
 	lockstest.RunSuite(t, lockstest.Suite{
-		New: func(t *testing.T) locks.Lock { return lockstest.NewFaulty(memory.New(t.Name())) },
+		New:          func(t *testing.T) locks.Lock { return lockstest.NewFaulty(memory.New(t.Name())) },
+		StoreNothing: func(_ *testing.T, l locks.Lock) { l.(*lockstest.Faulty).Set(lockstest.Fault{Unstored: true}) },
 	})
 }
 

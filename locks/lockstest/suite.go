@@ -20,6 +20,10 @@ type Suite struct {
 	// Delete removes the lock's record without the lock's knowledge. Nil skips the tests
 	// of deletion.
 	Delete func(t *testing.T, lock locks.Lock)
+	// StoreNothing makes the server acknowledge each write of a record from now on and store
+	// none, like a cache before it, or admission that undoes each change. Nil skips the test of
+	// that.
+	StoreNothing func(t *testing.T, lock locks.Lock)
 }
 
 // suitePatience bounds each test, so that a lock that hangs fails.
@@ -45,6 +49,9 @@ func RunSuite(t *testing.T, s Suite) {
 	if s.Delete != nil {
 		laws["NumbersGrowAcrossDeletion"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.deletion(t, ctx, l) }
 		laws["WriteToADeletedRecordIsAConflict"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.writeToDeleted(t, ctx, l) }
+	}
+	if s.StoreNothing != nil {
+		laws["AWriteThatChangedNothingIsNotAcknowledged"] = s.writeOfNothing
 	}
 	for name, law := range laws {
 		t.Run(name, func(t *testing.T) {
@@ -292,6 +299,17 @@ func (s Suite) deletion(t *testing.T, ctx context.Context, l locks.Lock) {
 	again := mustWrite(t, ctx, l, gone.Version, suiteRecord("a", 2))
 	if again.Version.Number <= gone.Version.Number || again.Version.UID == before.Version.UID {
 		t.Fatalf("after the deletion of %+v came %+v", before.Version, again.Version)
+	}
+}
+
+func (s Suite) writeOfNothing(t *testing.T, ctx context.Context, l locks.Lock) {
+	before := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
+	s.StoreNothing(t, l)
+	for what, holder := range map[string]string{"renewal": "a", "acquisition": "b", "release": ""} {
+		r := suiteRecord(holder, 2)
+		if _, err := l.Write(ctx, before.Version, r); err == nil || errors.Is(err, locks.ErrConflict) {
+			t.Errorf("a %s that nobody stored: %v, want an error that is no conflict", what, err)
+		}
 	}
 }
 

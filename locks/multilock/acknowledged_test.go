@@ -50,3 +50,14 @@ func TestS1AWriteThatChangedNothingRenewsNoTerm(t *testing.T) {
 		a.Leads()
 	})
 }
+
+func TestS5AReleaseThatChangedNothingIsNotReportedAsReleased(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.StartPlain("a")
+		a.Leads()
+		s.Server.StoreNothing()
+		if err := a.Resign(s.T.Context()); !errors.Is(err, election.ErrNotReleased) || s.Holder() != "a" {
+			t.Errorf("Resign: %v, and the holder is %q", err, s.Holder())
+		}
+	})
+}

@@ -42,6 +42,7 @@ func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 					servers[l].Delete("/api/v1/namespaces/ns/" + string(kind) + "/lock")
 					servers[l].Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock")
 				},
+				StoreNothing: func(_ *testing.T, l locks.Lock) { servers[l].StoreNothing() },
 			})
 		})
 	}
@@ -376,6 +377,35 @@ func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 	again, err := twin.Write(t.Context(), half.Version, ours("a", 5))
 	if err != nil || again.Record != ours("a", 5) {
 		t.Errorf("wrote %+v, %v", again, err)
+	}
+}
+
+// overwritten calls before right before each write.
+type overwritten struct {
+	locks.Lock
+	before func()
+}
+
+func (o overwritten) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	o.before()
+	return o.Lock.Write(ctx, base, r)
+}
+
+// TestS1AWriteWhoseLegacySideSomebodyOverwroteRenewsNothing: between its two halves.
+func TestS1AWriteWhoseLegacySideSomebodyOverwroteRenewsNothing(t *testing.T) {
+	p := newPair(t)
+	steals := func() {}
+	twin := twinOf(overwritten{p.governing, func() { steals() }}, p.legacy)
+	s, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steals = func() {
+		p.put(p.legacy, theirs("b", 3))
+		p.read(twin) // as its watch does
+	}
+	if s, err := twin.Write(t.Context(), s.Version, ours("a", 3)); err == nil || errors.Is(err, locks.ErrConflict) {
+		t.Errorf("wrote %+v, %v", s, err)
 	}
 }
 
