@@ -33,7 +33,14 @@ func (o *Observer) isDiscontinuous(s locks.Snapshot) bool {
 	case !o.exists, TenureOf(s.Record) == TenureOf(o.renewal):
 		return o.discontinuous
 	}
-	return o.uid != s.Version.UID || s.Record.Transitions <= o.renewal.Transitions
+	return o.uid != s.Version.UID || s.Record.Transitions <= o.renewal.Transitions || o.isEarlier(s)
+}
+
+// isEarlier reports whether a snapshot's record is of an earlier term than the one seen before: somebody
+// put it back.
+func (o *Observer) isEarlier(s locks.Snapshot) bool {
+	token := s.Record.Details.Token
+	return o.exists && (o.uid == s.Version.UID && s.Record.Transitions < o.renewal.Transitions || token != 0 && token < o.renewal.Details.Token)
 }
 
 // Suspect returns the holder whose death would free the lock. There is one only if its

@@ -59,7 +59,7 @@ func (o *Observer) Free() (Freeing, bool) {
 
 // reclaimable returns when this candidate may take back its own record. That is at once,
 // with two exceptions: it is not known who had the lock before the record was created (S4);
-// or the history went back to it, and somebody who had the lock since may still lead.
+// or the record came back, and somebody who had the lock since may still lead.
 func (o *Observer) reclaimable() time.Time {
 	if o.origin.number != 0 {
 		return Latest(o.seen, o.origin.until)
@@ -92,11 +92,18 @@ func (o *Observer) freeEmpty() Freeing {
 // holder gave the lock up, or because it never had one. After a term of a zonelect
 // candidate it counts as given up only if the record notes that term's token as released: a
 // paused client-go candidate can clear the lease of another (facts: release checks the
-// holder it remembers). Each release, client-go's too, writes a new renewTime and the
-// shortest lease. A manual edit that empties a record does not, and a restored backup is
-// not a release.
-func (o *Observer) givenUp(r locks.Record) bool {
+// holder it remembers). If that was the last term that this candidate saw, nothing else
+// matters, because admission may change durations and times. Any other release, such as
+// client-go's, is known by a new renewTime and the shortest lease. A manual edit that empties
+// a record has neither. A restored backup is not a release, nor is an earlier record that
+// somebody put back.
+func (o *Observer) givenUp(s locks.Snapshot) bool {
+	r := s.Record
 	switch {
+	case o.isEarlier(s):
+		return false
+	case releasedBy(o.renewal, r):
+		return !o.startOver
 	case !released(r) && !clearedItsOwn(o.renewal, r):
 		return false
 	case !o.exists && r.RenewTime.IsZero():
@@ -124,6 +131,15 @@ func (o *Observer) handover() locks.Handover {
 func released(r locks.Record) bool {
 	d := r.Details
 	return r.Holder == "" && (d.Holder == "" || d.Token != 0 && d.Released == d.Token)
+}
+
+// releasedBy reports whether the holder of a record gave up the very term that it is of by an empty
+// record that follows. client-go's updates keep what an earlier term noted, and count transitions.
+// Before its first renewal a record has no token.
+func releasedBy(was, empty locks.Record) bool {
+	d, before := empty.Details, was.Details
+	return released(empty) && d.Token != 0 && (before.Token == 0 || before.Token == d.Token) &&
+		was.Holder != "" && was.Holder == before.Holder && was.Holder == d.Holder && was.Transitions == empty.Transitions
 }
 
 // clearedItsOwn reports whether a candidate that is not zonelect's held the record before

@@ -48,7 +48,8 @@ type Observer struct {
 	startOver     bool      // the history went back, see ObserveRead
 	gap           bool      // the record was found gone, and others may have come and gone
 	discontinuous bool      // renewal's term does not follow the one seen before
-	restored      bool      // the history went back to renewal's term while it was not this candidate's last
+	others        bool      // somebody else was seen to hold the lock since this candidate's last term began
+	restored      bool      // renewal's term came back: the history went back, or somebody put it back over another's
 
 	origin       origin // of renewal, if this candidate created its object
 	trail        trail  // of this candidate's own records
@@ -146,19 +147,24 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		return
 	}
 	o.discontinuous = o.isDiscontinuous(s)
+	if o.isEarlier(s) && s.Record.LeaseDuration > 0 { // whoever was seen last may go on for as long as its own record asked for
+		s.Record.LeaseDuration = max(s.Record.LeaseDuration, o.renewal.LeaseDuration)
+	}
 	o.seenLate = first || o.startOver
 	switch {
 	case o.startOver:
 		o.restored = TenureOf(o.renewal) != o.term
-	case TenureOf(s.Record) != TenureOf(o.renewal):
-		o.restored = false
+	case s.Record.Holder != "": // an acquisition of this candidate has no token, and is of no term yet
+		o.restored = o.others && o.wrote(s.Record) && (s.Record.Details.Token != 0 || TenureOf(s.Record) == o.term) ||
+			o.restored && TenureOf(s.Record) == TenureOf(o.renewal)
 	}
+	o.others = o.others || s.Record.Holder != "" && !o.IsOfThisProcess(s.Record)
 	switch still := o.stillEmpty(s); {
 	case !still:
-		o.gaveUp = o.givenUp(s.Record)
+		o.gaveUp = o.givenUp(s)
 		o.prior = o.renewal
 	case o.gaveUp && !sameRelease(o.renewal, s.Record): // another candidate may have had the lock unseen
-		o.gaveUp = o.givenUp(s.Record)
+		o.gaveUp = o.givenUp(s)
 	case !o.gaveUp: // the last holder may go on for as long as its own record asked for
 		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
 	}
@@ -201,6 +207,7 @@ func sameRelease(a, b locks.Record) bool {
 // new term.
 func (o *Observer) Won(token uint64, record locks.Record) {
 	o.self.Token, o.term, o.self.Forfeited = token, TenureOf(record), false
+	o.others, o.restored = false, false
 }
 
 // Renewed notes that a renewal of a trusted term has landed: while the term is
@@ -237,9 +244,9 @@ func (o *Observer) Holder() (string, locks.Details) {
 	return r.Holder, r.Details
 }
 
-// Holds reports whether the newest version is held by this very process. If somebody
-// removed the nonce, the times of the term decide.
-func (o *Observer) Holds() bool { return o.holds(o.newest.Record) }
+// Holds reports whether the newest version is held by this very process, and was not put back. If
+// somebody removed the nonce, the times of the term decide.
+func (o *Observer) Holds() bool { return !o.restored && o.holds(o.newest.Record) }
 
 func (o *Observer) holds(r locks.Record) bool {
 	if r.Holder != o.self.Identity {

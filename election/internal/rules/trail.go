@@ -19,7 +19,7 @@ type trail struct {
 // noteOwn notes that this candidate holds the newest record. A record that a restored backup
 // brought back does not count, nor one before which somebody unknown may have had the lock.
 func (o *Observer) noteOwn() {
-	if o.newest.Version.Exists() && o.Holds() && !o.restored && o.origin.number == 0 {
+	if o.newest.Version.Exists() && o.Holds() && o.origin.number == 0 {
 		o.trail.own = max(o.trail.own, o.newest.Version.Number)
 	}
 }

@@ -1,0 +1,58 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds, whatever admission made of its times. client-go's updates
+// keep what the last zonelect term noted, so that a token which is merely there says nothing.
+func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
+	start := time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
+	const lease = 15 * time.Second
+	term := locks.Record{
+		Holder: "a", LeaseDuration: lease, AcquireTime: start, RenewTime: start.Add(time.Minute), Transitions: 4,
+		Details: locks.Details{Holder: "a", Nonce: "n", Token: 17},
+	}
+	release := Release(term, 17, "", locks.Handover{}, start.Add(time.Minute+300*time.Millisecond))
+	but := func(r locks.Record, change func(*locks.Record)) locks.Record { change(&r); return r }
+	raised := func(r *locks.Record) { r.LeaseDuration = time.Minute }
+	cut := func(r *locks.Record) {
+		r.RenewTime, r.AcquireTime = r.RenewTime.Truncate(time.Second), r.AcquireTime.Truncate(time.Second)
+	}
+	goes := but(release, func(r *locks.Record) { r.Holder, r.LeaseDuration, r.Transitions = "client-go", lease, 5 })
+	left := but(goes, func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, start.Add(time.Hour) })
+	later := but(term, func(r *locks.Record) {
+		r.Holder, r.Details.Holder, r.Details.Token, r.Transitions = "b", "b", 20, 5
+	})
+	for what, row := range map[string]struct {
+		was, is  locks.Record
+		believed bool
+	}{
+		"as it was written":                        {term, release, true},
+		"with a longer duration":                   {term, but(release, raised), true},
+		"with times cut to seconds":                {term, but(release, cut), true},
+		"of a term that was never renewed":         {but(term, func(r *locks.Record) { r.Details.Token = 0 }), but(release, raised), true},
+		"of another token":                         {term, but(release, func(r *locks.Record) { raised(r); r.Details.Token, r.Details.Released = 16, 16 }), false},
+		"client-go's":                              {goes, left, true},
+		"client-go's with a longer duration":       {goes, but(left, raised), false},
+		"a record of client-go's that was emptied": {goes, but(goes, func(r *locks.Record) { r.Holder = "" }), false},
+		"the same, and nobody saw client-go":       {term, but(goes, func(r *locks.Record) { r.Holder = "" }), false},
+		"an earlier one that was put back":         {later, release, false},
+	} {
+		o := NewObserver(Self{Identity: "me", Lease: lease})
+		for i, r := range []locks.Record{row.was, row.is} {
+			o.Observe(locks.Snapshot{Version: locks.Version{Number: uint64(i + 20), UID: "u", Opaque: r}, Record: r}, start)
+		}
+		free, _ := o.Free()
+		if believed := free.Cause == status.CauseReleased; believed != row.believed || !believed && free.At.Before(start.Add(lease)) {
+			t.Errorf("%s: free %v later, because it was %s", what, free.At.Sub(start), free.Cause)
+		}
+	}
+}

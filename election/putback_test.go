@@ -1,0 +1,88 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+)
+
+// TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce: somebody else led since, and its work takes all
+// the time that it has to stop.
+func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
+	for name, after := range map[string]func(*locks.Record){
+		"as it was":        func(*locks.Record) {},
+		"and emptied then": func(r *locks.Record) { r.Holder = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				time.Sleep(interval)
+				b := s.start("b")
+				b.SetStopTime(b.Timing().StopGrace)
+				old := s.record()
+				a.link.Set(cut)
+				b.Leads()
+				a.Loses()
+				a.link.Set(lockstest.Fault{})
+				time.Sleep(time.Minute) // a has seen b
+				begun := time.Now()
+				s.write(func(r *locks.Record) { *r = old })
+				synctest.Wait()
+				s.write(after)
+				b.Loses()
+				select {
+				case <-a.Leading:
+				case <-b.Leading:
+				}
+				if took := time.Since(begun); took < lease {
+					t.Errorf("one of them leads %v after the record was put back", took)
+				}
+			})
+		})
+	}
+}
+
+// TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased: the next candidate would lead at once beside whoever led
+// since.
+func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
+	for name, lose := range map[string]func(*stage, *seat){
+		"in a term that another has ended": func(s *stage, a *seat) {
+			a.SetStopTime(time.Second)
+			s.write(func(r *locks.Record) { r.Holder = "thief" })
+			a.Loses()
+		},
+		"when Run ends after a term that silence ended": func(s *stage, a *seat) {
+			a.link.Set(cut)
+			a.Loses()
+			s.write(func(r *locks.Record) { r.Holder = "thief" })
+			a.link.Set(lockstest.Fault{})
+			time.Sleep(3 * time.Second)
+			if holder := a.Status().Holder; holder != "thief" {
+				s.T.Fatalf("a knows %q as the holder", holder)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				time.Sleep(interval)
+				old := s.record()
+				lose(s, a)
+				s.write(func(r *locks.Record) { *r = old })
+				synctest.Wait()
+				a.Stop()
+				if err := a.Wait(); err != nil || s.record().Holder != "a" {
+					t.Errorf("Run returned %v, and the record is %+v", err, s.record())
+				}
+			})
+		})
+	}
+}
