@@ -87,6 +87,7 @@ package election
 //	leading.go       leadership.startWork      the work; until it returns, which the loop waits for
 //	workwatchdog.go  workWatchdog.watch        sets the timer below when the work is to stop; none before that, and Run does not wait for it
 //	workwatchdog.go  workWatchdog.watch        the same when the trust is over
+//	workwatchdog.go  workWatchdog.grace        the same again after a suspension; a timer, and Run does not wait for it
 //	workwatchdog.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
 //	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
 //	feed.go          Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that

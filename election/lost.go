@@ -63,12 +63,13 @@ func (l *leadership) lose(cause error) {
 	if !l.isLost() {
 		l.enter(lost{l})
 	}
-	l.trust.end()
+	finish := l.trust.revoke()
 	l.endWork(cause) // before anything that may block
+	finish()
 	l.adoption.end(cause)
 	l.requester.cancel()
 	l.report.untrusted()
-	l.endTerm(cause, l.config.Timing.StopGrace)
+	l.endTerm(cause, l.watchdog.graceLeft())
 }
 
 func (r *run) trustRanOut() error {

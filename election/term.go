@@ -103,6 +103,7 @@ type trust struct {
 	checkEvery time.Duration
 	meters     *meters      // count what a guard refuses; set before others see the trust
 	until      atomic.Int64 // nanoseconds after start; no more than that is trusted
+	ended      atomic.Int64 // when the trust ended, likewise; zero before
 	timer      *time.Timer  // ends the work when trust runs out, whatever hangs
 	// over is canceled when the trust ends, or soon after it.
 	over   context.Context
@@ -123,14 +124,19 @@ func newTrust(c clock, start moment, span, checkEvery time.Duration, expired fun
 	ready := make(chan struct{})
 	t.timer = time.AfterFunc(rules.Longest, func() {
 		<-ready
-		switch until, left := t.remaining(); {
+		until, left := t.remaining()
+		switch {
 		case left > 0:
 			t.arm(until, left)
+			return
 		case until == 0: // end took it away, and its caller knows why
-		case t.until.CompareAndSwap(until, 0): // an answer that comes now is too late
+			return
+		}
+		t.ended.Store(until)
+		if t.until.CompareAndSwap(until, 0) { // an answer that comes now is too late
 			t.finish()
 			expired()
-		default:
+		} else {
 			t.timer.Reset(0) // a renewal came just now
 		}
 	})
@@ -155,11 +161,17 @@ func (t *trust) remaining() (until int64, left time.Duration) {
 	return until, left
 }
 
-func (t *trust) left() time.Duration {
+func (t *trust) left() time.Duration { return time.Duration(t.until.Load()) - t.elapsed() }
+
+// elapsed is the time since start, or more if the clock could not be read exactly.
+func (t *trust) elapsed() time.Duration {
 	now := t.clock.now()
 	now.awake = time.Now() // what the reading took has elapsed too
-	return time.Duration(t.until.Load()) - now.sinceAtMost(t.start)
+	return now.sinceAtMost(t.start)
 }
+
+// overFor is how long ago the trust ended.
+func (t *trust) overFor() time.Duration { return t.elapsed() - time.Duration(t.ended.Load()) }
 
 // extend extends the trust to a span after sent, the moment at which the acknowledged
 // request was sent. Ended trust stays ended.
@@ -171,10 +183,19 @@ func (t *trust) extend(sent moment, span time.Duration) {
 }
 
 // end takes all trust away permanently.
-func (t *trust) end() {
-	t.until.Store(0)
-	t.timer.Stop()
-	t.finish()
+func (t *trust) end() { t.revoke()() }
+
+// revoke is end. The function that it returns does what may wait until the work has heard of it: a clock
+// may be slow to read.
+func (t *trust) revoke() (finish func()) {
+	until := t.until.Swap(0)
+	return func() {
+		if until > 0 {
+			t.ended.Store(min(until, int64(t.elapsed())))
+		}
+		t.timer.Stop()
+		t.finish()
+	}
 }
 
 type termKey struct{}

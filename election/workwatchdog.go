@@ -52,25 +52,45 @@ func (w *workWatchdog) cause(ended error) error {
 // watch is called before the work begins.
 func (w *workWatchdog) watch() {
 	unwatchWork := context.AfterFunc(w.work, func() { w.within(w.patience(context.Cause(w.work))) })
-	unwatchTrust := context.AfterFunc(w.term.trust.over, func() { w.within(w.timing.StopGrace) })
+	unwatchTrust := context.AfterFunc(w.term.trust.over, w.grace)
 	w.unwatch = func() {
 		unwatchWork()
 		unwatchTrust()
 	}
 }
 
-// within gives the work so much time from now on, unless it has less already.
-func (w *workWatchdog) within(patience time.Duration) {
+// notice is the least time that work has to return, unless the StopGrace is shorter, so that a process
+// is not ended for having slept.
+const notice = 100 * time.Millisecond
+
+// graceLeft is how much time the work has once trust is over: a StopGrace from the end of trust.
+func (w *workWatchdog) graceLeft() time.Duration {
+	return max(min(notice, w.timing.StopGrace), w.timing.StopGrace-w.term.trust.overFor())
+}
+
+// grace gives the work what is left of the StopGrace. It looks again, because timers stand still
+// while the machine is suspended.
+func (w *workWatchdog) grace() {
+	left, check := w.graceLeft(), w.timing.RenewInterval/4
+	if w.within(left) && left > check {
+		time.AfterFunc(check, w.grace)
+	}
+}
+
+// within gives the work so much time from now on, unless it has less already. It reports whether the
+// work goes on.
+func (w *workWatchdog) within(patience time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	by := time.Now().Add(patience)
 	if w.returned || !w.by.IsZero() && !by.Before(w.by) {
-		return
+		return !w.returned
 	}
 	if w.limit != nil {
 		w.limit.Stop()
 	}
 	w.by, w.limit = by, time.AfterFunc(patience, w.timeOver)
+	return true
 }
 
 // timeOver is called when the time of the work is over. The elector's loop waits until tell

@@ -178,3 +178,51 @@ func TestALossShortensTheTimeToStop(t *testing.T) {
 		}
 	})
 }
+
+// TestS2TheGraceCountsFromTheEndOfTrustOverASuspension: others count from the last renewal that they saw,
+// and do not sleep. Work that returns at once when the process goes on is not late.
+func TestS2TheGraceCountsFromTheEndOfTrustOverASuspension(t *testing.T) {
+	grace := election.Timing{}.WithDefaults().StopGrace
+	for name, tc := range map[string]struct {
+		first, second time.Duration // of sleep: before the end of trust, and right after the work has heard of it
+		stops         time.Duration
+		after         time.Duration // from when the work has heard; zero if nothing is late
+	}{
+		"nothing is left":               {deadline + grace, 0, time.Hour, 100 * time.Millisecond},
+		"nothing is left, and returns":  {deadline + grace, 0, 99 * time.Millisecond, 0},
+		"part of it is left":            {deadline + 2*time.Second, 0, time.Hour, grace - 2*time.Second},
+		"the process sleeps in it":      {0, 2 * time.Second, time.Hour, grace - 2*time.Second},
+		"the process sleeps through it": {0, time.Hour, time.Hour, interval / 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				var asleep atomic.Int64
+				var heard time.Time
+				overruns := make(chan overran, 1)
+				a := s.candidate("a", watched(overruns, &heard))
+				a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+				a.SetStopTime(tc.stops)
+				a.Start()
+				a.Leads()
+				a.link.Set(cut)
+				asleep.Store(int64(tc.first))
+				if _, cause := a.Loses(); !errors.Is(cause, election.ErrLost) {
+					t.Fatal(cause)
+				}
+				heard = time.Now()
+				asleep.Add(int64(tc.second))
+				time.Sleep(time.Minute)
+				if len(overruns) == 0 {
+					if tc.after > 0 {
+						t.Error("no overrun was told")
+					}
+					return
+				}
+				o := <-overruns
+				if late := o.after - tc.after; tc.after == 0 || late > interval/4+100*time.Millisecond || late < -interval/4 {
+					t.Errorf("told %v after the work heard, want %v", o.after, tc.after)
+				}
+			})
+		})
+	}
+}
