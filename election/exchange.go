@@ -425,13 +425,16 @@ func (x *exchange) landing() *flight {
 
 // shownLanding returns the open write of which a read has shown that it landed although its answer
 // has not come; nil if none is. That is as good as the answer, unless the record has two parts, one
-// of which may be older. What only a watch has shown confirms nothing, because nothing that must be
-// true may depend on it (S6).
+// of which may be older, or others wait for less long than the write asked for. What only a watch has
+// shown confirms nothing, because nothing that must be true may depend on it (S6).
 func (x *exchange) shownLanding(read answer) *flight {
 	if !x.showsNewest(read) || !x.observer.Exact() {
 		return nil
 	}
-	return x.landing()
+	if f := x.landing(); f != nil && x.observer.Newest().Record.LeaseDuration >= f.record.LeaseDuration {
+		return f
+	}
+	return nil
 }
 
 // showsNewest reports whether a read itself has shown the newest known version.

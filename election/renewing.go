@@ -86,6 +86,9 @@ func (l *leadership) answered(a answer) {
 		if a.newest {
 			l.renewAt = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now)
 		}
+		if a.snapshot.Version.Exists() && l.observe(a.snapshot, now) { // not what was written
+			l.inspect()
+		}
 	case a.op == opRead:
 		l.readLeading(a, now)
 	default:
