@@ -6,7 +6,10 @@ package election
 import (
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // slowClocks is a machine on which reading a clock takes time.
@@ -95,6 +98,58 @@ func TestS2WhereTheClockIsUnsureTimeCountsAsElapsed(t *testing.T) {
 		left := time.Duration(trust.until.Load()) - c.moment(wall).sinceAtMost(start)
 		if want := span - (now - before); left > want || left < want-50*time.Millisecond {
 			t.Fatalf("trusted for %v, %v after the renewal was sent", left, now-before)
+		}
+	}
+}
+
+// TestS2AnUnsureClockCountsAgainstTheHolder: of the most that it may have slept, and the least.
+func TestS2AnUnsureClockCountsAgainstTheHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slept suspension
+		c := clock{asleep: func() suspension { return slept }}
+		trust := newTrust(c, c.now(), 10*time.Second, time.Second, func() {})
+		defer trust.end()
+		slept = suspension{3 * time.Second, 5 * time.Second}
+		if left := trust.left(); left != 5*time.Second {
+			t.Errorf("after a sleep of 3 to 5 s the term is trusted for %v", left)
+		}
+		if trust.extend(c.now(), 10*time.Second); trust.left() != 8*time.Second {
+			t.Errorf("a renewal that was sent then gives %v", trust.left())
+		}
+		trust.end()
+		slept.most += 2 * time.Second
+		if over := trust.overFor(); over != 2*time.Second {
+			t.Errorf("it has been over for %v", over)
+		}
+	})
+}
+
+// TestS1ARenewalExtendsTrustIfItsTimeDiffersInWholeSeconds from that of the last one that did: client-go's
+// candidates may take the others for the same renewal. The clock may have been set back, and a renewal may
+// leave later than it was made.
+func TestS1ARenewalExtendsTrustIfItsTimeDiffersInWholeSeconds(t *testing.T) {
+	start := time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
+	for what, row := range map[string]struct {
+		interval, later, stamp time.Duration // how much later it was sent, and what it says
+		extends                bool
+	}{
+		"the next":                              {2 * time.Second, 2 * time.Second, 2 * time.Second, true},
+		"one in the next second":                {2 * time.Second, 300 * time.Millisecond, time.Second, true},
+		"one in the same second":                {2 * time.Second, 900 * time.Millisecond, 900 * time.Millisecond, false},
+		"one that waited":                       {2 * time.Second, 1400 * time.Millisecond, 900 * time.Millisecond, false},
+		"the next, after the clock was set":     {2 * time.Second, 2 * time.Second, 10 * time.Millisecond, false},
+		"the next of a short interval":          {500 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond, true},
+		"too early a one of a short interval":   {500 * time.Millisecond, 400 * time.Millisecond, time.Second, false},
+		"the next, after it was set far back":   {2 * time.Second, 2 * time.Second, -time.Hour, true},
+		"the next, after it was set to a later": {2 * time.Second, 2 * time.Second, time.Hour, true},
+	} {
+		l := &leadership{
+			run:  &run{Elector: &Elector{config: Config{Timing: Timing{RenewInterval: row.interval}}}},
+			last: request{record: locks.Record{RenewTime: start}, sent: moment{awake: start}},
+		}
+		a := answer{request: request{record: locks.Record{RenewTime: start.Add(row.stamp)}, sent: moment{awake: start.Add(row.later)}}}
+		if l.tellsApart(a) != row.extends {
+			t.Errorf("%s extends trust: %v", what, !row.extends)
 		}
 	}
 }

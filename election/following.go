@@ -176,7 +176,7 @@ func (f *following) withdraw() {
 	case !settled: // a write may still land
 	case won, unknown:
 		_ = f.release(0, "", locks.Handover{}, !won) // release has reported its problems itself
-	case kept != nil && time.Since(kept.sent.awake) < f.config.Timing.LeaseDuration:
+	case kept != nil && time.Since(kept.last.sent.awake) < f.config.Timing.LeaseDuration:
 		_ = f.release(kept.term.Token, kept.trace, locks.Handover{}, true)
 	}
 }

@@ -43,7 +43,7 @@ type leadership struct {
 	staying          string            // why the term goes on in an evacuated zone; empty if it does not
 	released         bool              // the lock was given up
 
-	sent    moment                      // of the last renewal that extended the trust
+	last    request                     // the write that extended the trust last
 	renewAt time.Time                   // when to send the next
 	retries *backoff.ExponentialBackOff // of renewals whose answers were lost
 
@@ -69,7 +69,7 @@ func (r *run) begin(won acquisition) {
 	again := sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval}
 	l := &leadership{
 		run:     r,
-		sent:    last.sent,
+		last:    last.request,
 		wrote:   last.record,
 		renewAt: rules.Latest(last.sent.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
 		retries: retries(spacing(timing), min(timing.RenewInterval, max(timing.AttemptTimeout, spacing(timing)))),
@@ -147,7 +147,7 @@ func (l *leadership) keepWatching(now time.Time) {
 // watchIsDeaf reports whether the watch does not report renewals that land, because its
 // connection is dead.
 func (l *leadership) watchIsDeaf() bool {
-	return l.watcher.running() && l.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.exchange.writeTook)
+	return l.watcher.running() && l.last.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.exchange.writeTook)
 }
 
 // handle answers an event as all states of a term do, unless their files say otherwise.

@@ -122,8 +122,7 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	x.waitAgain(a.snapshot, now)
 }
 
-// renewed handles an acknowledged renewal. A renewal that came so close to the one before
-// that a client-go candidate cannot tell them apart extends nothing.
+// renewed handles an acknowledged renewal.
 func (l *leadership) renewed(a answer, now time.Time) {
 	timing := l.config.Timing
 	l.retries.Reset()
@@ -132,8 +131,8 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if !l.unverified {
 		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock
 	}
-	if a.sent.since(l.sent) >= spacing(timing) {
-		l.sent = a.sent
+	if l.tellsApart(a) {
+		l.last = a.request
 		l.trust.extend(l.exchange.trustedFrom(a), timing.RenewDeadline)
 	}
 	if l.refused != nil && a.record.Details.Refused == *l.refused {
@@ -150,6 +149,16 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	}
 	l.stopIfWithdrawn() // the answer may be the first to show that the record is barred
 	l.mend()
+}
+
+// tellsApart reports whether others can tell a renewal from the last one that extended the trust.
+// client-go's candidates may compare whole seconds, whatever this clock was set to. For a shorter
+// RenewInterval the law has a second for that.
+func (l *leadership) tellsApart(a answer) bool {
+	if interval := l.config.Timing.RenewInterval; interval < time.Second {
+		return a.sent.since(l.last.sent) >= interval
+	}
+	return a.record.RenewTime.Unix() != l.last.record.RenewTime.Unix()
 }
 
 // afterWrite is how long the answer to a write precedes the next one. An API server whose cache does
