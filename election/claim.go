@@ -249,7 +249,12 @@ func (f *following) answeredRead(a answer, now time.Time) {
 func (r *run) forgetLostWrite() {
 	holder, _ := r.observer.Holder()
 	lost := r.report.problems[opWrite]
-	if holder != "" && holder != r.me.Identity && !errors.Is(lost, locks.ErrForbidden) && !errors.Is(lost, locks.ErrNoAPI) {
+	if holder != "" && holder != r.me.Identity && !isRefusal(lost) {
 		r.report.result(opWrite, nil)
 	}
+}
+
+// isRefusal reports whether the server refused a request and would refuse it again.
+func isRefusal(err error) bool {
+	return errors.Is(err, locks.ErrForbidden) || errors.Is(err, locks.ErrNoAPI)
 }

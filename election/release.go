@@ -38,7 +38,7 @@ func (l *leadership) giveUp(again bool) {
 // release gives the lock up if this very candidate holds it, by compare-and-swap on a
 // version whose holder it is (S5). A zero token says that nobody ever led. If it is unsure
 // who holds the lock, it reads first. It begins tries for as long as the term could be
-// trusted, and reports whether it knows that the lock was released.
+// trusted, or until one is refused, and reports whether it knows that the lock was released.
 func (r *run) release(token uint64, trace string, handover locks.Handover, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
@@ -69,8 +69,11 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 			return false // something does not obey its context
 		}
 		r.observeAnswer(a)
-		if a.op == opRelease && a.err == nil {
+		switch {
+		case a.op == opRelease && a.err == nil:
 			return true
+		case isRefusal(a.err): // and the next would be, too
+			return false
 		}
 		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
 		if a.failed() {

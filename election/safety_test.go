@@ -687,6 +687,47 @@ func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 	})
 }
 
+// TestS5ATermWhoseWorkIsLateIsRenewedNoMore, so that the lease runs out though the work goes on for ever.
+func TestS5ATermWhoseWorkIsLateIsRenewedNoMore(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.SetStopTime(24 * time.Hour)
+		a.Leads()
+		a.Stop()
+		time.Sleep(a.Timing().StopTimeout + interval)
+		last := s.record().RenewTime
+		time.Sleep(time.Hour)
+		if now := s.record().RenewTime; !now.Equal(last) {
+			t.Errorf("it was renewed at %v", now)
+		}
+	})
+}
+
+// TestARefusedReleaseIsFinal: the server would refuse the next one as well. The lease runs out.
+func TestARefusedReleaseIsFinal(t *testing.T) {
+	for name, refusal := range map[string]error{"403": locks.ErrForbidden, "404": locks.ErrNoAPI} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				time.Sleep(interval / 2)
+				a.link.Set(lockstest.Fault{Err: refusal})
+				writes, begun := a.link.Calls("write"), time.Now()
+				a.Stop()
+				if err := a.Wait(); err != nil {
+					t.Error(err)
+				}
+				s.want("Run returns", time.Since(begun), 0)
+				if n := a.link.Calls("write") - writes; n != 1 || s.record().Holder != "a" {
+					t.Errorf("%d releases were tried, the holder is %q", n, s.record().Holder)
+				}
+				_, took := s.start("b").Leads()
+				s.want("b leads", took, lease)
+			})
+		})
+	}
+}
+
 func TestS5WorkThatReturnsUnfinishedIsNotReleasedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -49,12 +49,12 @@ const (
 // time.
 type phaseStage struct {
 	*electiontest.Stage
-	server *apitest.Server
-	olds   uint64
-	step   int
-	legacy *annotation.Lock // a separate connection to the legacy record
-	sent   []string         // the paths of requests that change a lock
-	refuse func(verb, path string) bool
+	server           *apitest.Server
+	olds             uint64
+	step             int
+	legacy           *annotation.Lock // a separate connection to the legacy record
+	sent             []string         // the paths of requests that change a lock
+	refuse, overload func(verb, path string) bool
 }
 
 // phaseSeat is one candidate, with a connection to the server that can be cut.
@@ -114,6 +114,9 @@ func phaseScenario(t *testing.T, f func(s *phaseStage)) {
 			if s.refuse != nil && s.refuse(verb, path) {
 				return apitest.Forbidden(verb, path)
 			}
+			if s.overload != nil && s.overload(verb, path) {
+				return http.StatusServiceUnavailable, apitest.Status(http.StatusServiceUnavailable, "", "overloaded", "", "")
+			}
 			return 0, nil
 		}
 		var err error
@@ -129,6 +132,13 @@ func (s *phaseStage) refuses(f func(verb, path string) bool) {
 	s.server.Mu.Lock()
 	defer s.server.Mu.Unlock()
 	s.refuse = f
+}
+
+// overloads is refuses with 503.
+func (s *phaseStage) overloads(f func(verb, path string) bool) {
+	s.server.Mu.Lock()
+	defer s.server.Mu.Unlock()
+	s.overload = f
 }
 
 func (s *phaseStage) core(h http.Handler) rest.Interface {
@@ -554,12 +564,12 @@ func TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf(t *testi
 				a := s.start("a")
 				s.leads(a.Seat, 0, 1)
 				time.Sleep(3 * twinInterval / 2) // a renewal has noted the token, and none is under way
-				s.refuses(func(verb, path string) bool { return verb == "update" && path == leasePath })
+				s.overloads(func(verb, path string) bool { return verb == "update" && path == leasePath })
 				a.Stop()
 				synctest.Wait()
 				s.held("nobody, a")
 				row.meanwhile(s)
-				s.refuses(nil)
+				s.overloads(nil)
 				_ = a.Wait()
 				s.held(row.held)
 			})
