@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 )
 
 // ErrUntrusted says that a guard refused a write, or cut it off, because the term that
@@ -24,7 +25,9 @@ var ErrUntrusted = errors.New("the term is not trusted any more")
 //
 // A deposed leader can then write only between the check and the wire. The guard cannot
 // close that window: the process may be stopped right there, and a request that is cut
-// off may have arrived. Only a receiver that compares tokens closes it (S12).
+// off may have arrived. Only a receiver that compares tokens closes it (S12). An upgraded
+// connection is cut off if its answer's body is the connection, as net/http has it. client-go's
+// executors keep theirs: they are only kept from beginning.
 //
 // The transport is safe for concurrent use if next is.
 func (t Term) Guard(next http.RoundTripper) http.RoundTripper {
@@ -68,19 +71,32 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols { // such a connection stays open in both directions until it is cut off
-		resp.Body = &guardedBody{resp.Body, ctx, func() { forget(); cancel(nil) }}
+	body := &guardedBody{resp.Body, ctx, func() { forget(); cancel(nil) }}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if _, writable := resp.Body.(io.Writer); !writable {
+			body.done() // somebody below keeps the connection, as client-go's executors do
+			return resp, nil
+		}
+		context.AfterFunc(ctx, func() { _ = body.ReadCloser.Close() }) // package http has let go of it
 	}
+	resp.Body = body
 	return resp, nil
 }
 
+var upgraded = regexp.MustCompile(`/pods/[^/]+/(exec|attach|portforward)$`)
+
+// Upgrades reports whether a request asks for a connection that can carry anything in both directions.
+// client-go's executors say so in a header that no transport around them sees, hence the path.
+func Upgrades(req *http.Request) bool {
+	return req.Header.Get("Upgrade") != "" || upgraded.MatchString(req.URL.Path)
+}
+
 // OnlyReads reports whether a request changes nothing, so that a guard lets it pass.
-// That is a GET, HEAD or OPTIONS that does not upgrade the connection: once upgraded, as
-// for exec, a connection can carry anything.
+// That is a GET, HEAD or OPTIONS that does not upgrade the connection, see [Upgrades].
 func OnlyReads(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
-		return req.Header.Get("Upgrade") == ""
+		return !Upgrades(req)
 	}
 	return false
 }
@@ -114,7 +130,7 @@ func (t Term) untrusted(sent bool) error {
 	return fmt.Errorf("not sent: %w: token %d on %v", ErrUntrusted, t.Token, t.Lock)
 }
 
-// guardedBody is the body of an answer to a write. It ends with the term, too.
+// guardedBody is the body of an answer to a write, or a connection that was upgraded. It ends with the term, too.
 type guardedBody struct {
 	io.ReadCloser
 	ctx  context.Context
@@ -124,6 +140,16 @@ type guardedBody struct {
 // Read reads as an io.Reader does.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	return n, reason(b.ctx, err)
+}
+
+// Write writes to a connection that was upgraded.
+func (b *guardedBody) Write(p []byte) (int, error) {
+	w, is := b.ReadCloser.(io.Writer)
+	if !is {
+		return 0, errors.ErrUnsupported
+	}
+	n, err := w.Write(p)
 	return n, reason(b.ctx, err)
 }
 

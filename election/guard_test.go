@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -112,9 +113,13 @@ func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 			if err := try(rt, read); err != nil {
 				t.Errorf("%s: a read: %v", name, err)
 			}
+			exec := read.Clone(s.T.Context())
+			exec.URL.Path = "/api/v1/namespaces/ns/pods/p/exec" // client-go's executors set the header later
 			read.Header.Set("Upgrade", "websocket")
-			if err := try(rt, read); !errors.Is(err, election.ErrUntrusted) {
-				t.Errorf("%s: an upgrade: %v", name, err)
+			for _, upgrade := range []*http.Request{read, exec} {
+				if err := try(rt, upgrade); !errors.Is(err, election.ErrUntrusted) {
+					t.Errorf("%s: an upgrade: %v", name, err)
+				}
 			}
 			if sent := server.sent.Load(); sent != 2 {
 				t.Errorf("%s: %d requests were sent, want 2", name, sent)
@@ -149,6 +154,56 @@ func TestS12AWriteThatIsOnItsWayIsCutOffAtTheTermsEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// upgrade answers that a connection is upgraded: to its body, or one that it keeps.
+type upgrade struct {
+	body io.ReadCloser
+	ctx  context.Context // of the request
+}
+
+func (u *upgrade) RoundTrip(req *http.Request) (*http.Response, error) {
+	u.ctx = req.Context()
+	return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: u.body}, nil
+}
+
+// TestS12AnUpgradedConnectionIsCutOffAtTheTermsEnd, and nothing is kept of one that was closed, or that
+// somebody below the guard keeps.
+func TestS12AnUpgradedConnectionIsCutOffAtTheTermsEnd(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		term, _ := a.Leads()
+		begin := func(body io.ReadCloser) (*upgrade, io.ReadCloser) {
+			u := &upgrade{body: body}
+			resp, err := term.Guard(u).RoundTrip(write(s.T.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return u, resp.Body
+		}
+		if kept, _ := begin(http.NoBody); kept.ctx.Err() == nil {
+			t.Error("the guard keeps what it cannot cut off")
+		}
+		here, there := net.Pipe()
+		closed, body := begin(here)
+		go func() { _, _ = body.(io.Writer).Write([]byte("a")) }()
+		if n, err := there.Read(make([]byte, 1)); n != 1 {
+			t.Errorf("nothing is written: %v", err)
+		}
+		if _ = body.Close(); closed.ctx.Err() == nil {
+			t.Error("the guard keeps a connection that was closed")
+		}
+		here, there = net.Pipe()
+		_, body = begin(here)
+		a.link.Set(cut)
+		a.Loses()
+		if _, err := there.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("after the term the connection ends with: %v", err)
+		}
+		if _, err := body.(io.Writer).Write([]byte("a")); !errors.Is(err, election.ErrUntrusted) {
+			t.Errorf("a write after the term: %v", err)
+		}
+	})
 }
 
 func TestAStopInGoodOrderLetsTheWorkFinishItsWrites(t *testing.T) {

@@ -24,7 +24,8 @@ import (
 // Writes have HTTP/1.1 connections of their own. Trust is checked again there before each
 // packet, and the kernel delivers nothing more of a connection once it is closed (S12). So
 // the gap between check and wire is one system call. Only a receiver that compares tokens
-// closes that gap.
+// closes that gap. Exec, attach and port-forward keep cfg's connections: they begin only in a
+// term, and what an open one still carries is not checked.
 //
 // It is not for clients that write on replicas which do not lead, such as those that post a
 // follower's Events. cfg is not changed; its Transport must be nil.
@@ -64,8 +65,11 @@ type split struct {
 
 // RoundTrip sends a request through its round tripper, if it may be sent.
 func (s split) RoundTrip(req *http.Request) (*http.Response, error) {
-	if election.OnlyReads(req) {
+	switch {
+	case election.OnlyReads(req):
 		return s.reads.RoundTrip(req)
+	case election.Upgrades(req): // writes takes answers only
+		return s.current().Guard(s.reads).RoundTrip(req)
 	}
 	return s.current().Guard(s.writes).RoundTrip(req)
 }

@@ -105,6 +105,58 @@ func TestS12AGuardedClientWritesInItsTermOnlyAndReadsAlways(t *testing.T) {
 	}
 }
 
+// TestS12AGuardedClientsUpgradeBeginsInItsTermOnly: its connection carries both directions.
+func TestS12AGuardedClientsUpgradeBeginsInItsTermOnly(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, both, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.CopyN(conn, both, 4)
+		_ = conn.Close()
+	}))
+	defer s.Close()
+	var elector *election.Elector
+	cfg, err := GuardConfig(&rest.Config{Host: s.URL}, func() election.Term { return elector.Term() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func(ctx context.Context) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/api/v1/namespaces/ns/pods/p/exec", nil)
+		if err != nil {
+			return "", err
+		}
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", "echo")
+		resp, err := client.Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err := io.WriteString(resp.Body.(io.Writer), "echo"); err != nil {
+			return "", err
+		}
+		said, err := io.ReadAll(resp.Body)
+		return string(said), err
+	}
+	inTerm(t, func(ctx context.Context, e *election.Elector) error {
+		elector = e
+		said, err := exec(ctx)
+		if said != "echo" {
+			t.Errorf("the connection says %q", said)
+		}
+		return err
+	})
+	if _, err := exec(t.Context()); !errors.Is(err, election.ErrUntrusted) {
+		t.Errorf("after the term: %v", err)
+	}
+}
+
 // memoryConn keeps what is written to it.
 type memoryConn struct {
 	net.Conn
