@@ -5,7 +5,7 @@
 // controller-runtime v0.22 to v0.25. Anything that needs no leader, such as webhooks, runs on all
 // replicas as before.
 //
-//   - NewLasting returns a manager that goes on when leadership is lost. Start here.
+//   - NewLasting returns a manager that goes on when leadership is lost. Start here. It needs v0.25.
 //   - NewManager returns one that ends then, so that the process ends, as controller-runtime's does.
 //     Call it instead of controller-runtime's, and change nothing else.
 package ctrlruntime

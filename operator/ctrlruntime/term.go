@@ -4,12 +4,16 @@
 package ctrlruntime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -22,28 +26,34 @@ import (
 // hung on the informers of the lasting manager.
 type term struct {
 	manager.Manager
-	lasting  *Lasting
-	handlers handlers
-	indexed  map[index]bool // in this term
-	again    bool           // what it adds was added before
+	lasting *Lasting
+	again   bool // what it adds was added before
 
 	ctx     context.Context // of the term, once it has begun
-	running sync.WaitGroup
+	running sync.WaitGroup  // runnables, and calls of handlers
 	failed  chan error
 
 	mu        sync.Mutex
 	refused   []error
 	runnables []manager.Runnable
+	used      map[index]cache.Informer // those that somebody asked for, by no field
+	handlers  map[toolscache.ResourceEventHandlerRegistration]cache.Informer
+	settingUp bool
 	runs      bool
 	over      bool
 }
 
 func (m *Lasting) newTerm(again bool) *term {
-	return &term{Manager: m.Manager, lasting: m, again: again, indexed: map[index]bool{}, failed: make(chan error, 1)}
+	return &term{
+		Manager: m.Manager, lasting: m, again: again, failed: make(chan error, 1),
+		used: map[index]cache.Informer{}, handlers: map[toolscache.ResourceEventHandlerRegistration]cache.Informer{},
+	}
 }
 
 // setUp calls functions that add controllers.
 func (t *term) setUp(setups ...func(manager.Manager) error) error {
+	t.setsUp(true)
+	defer t.setsUp(false)
 	for _, setup := range setups {
 		if err := setup(t); err != nil {
 			return err
@@ -54,20 +64,59 @@ func (t *term) setUp(setups ...func(manager.Manager) error) error {
 	return errors.Join(t.refused...)
 }
 
-// begin begins the term. It returns the function that ends it: it returns when all that was added has
-// returned and no handler is called any more.
+func (t *term) setsUp(now bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settingUp = now
+}
+
+// begin begins the term, after a rehearsal perhaps, and returns the function that ends it.
 func (t *term) begin(ctx context.Context) (end func()) {
 	var cancel context.CancelFunc
 	t.ctx, cancel = context.WithCancel(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = false
 	return func() {
 		cancel()
-		t.mu.Lock()
-		t.over = true
-		t.mu.Unlock()
-		t.handlers.remove()
-		t.running.Wait()
-		gauges.end(controllersOf(t.runnables...), t.runs)
+		t.close()
 	}
+}
+
+// close returns when all that was added has returned, and no handler is called any more.
+func (t *term) close() {
+	t.mu.Lock()
+	t.over = true
+	handlers := t.handlers
+	t.handlers = map[toolscache.ResourceEventHandlerRegistration]cache.Informer{}
+	t.mu.Unlock()
+	for r, i := range handlers {
+		_ = i.RemoveEventHandler(r) // an informer that has stopped has none
+	}
+	t.running.Wait()
+}
+
+// sync waits for the informers that setup has asked for, as a manager does before its controllers start.
+func (t *term) sync() error {
+	within := cmp.Or(t.GetControllerOptions().CacheSyncTimeout, 2*time.Minute) // controller-runtime's default
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	if t.GetCache().WaitForCacheSync(ctx) {
+		return nil
+	}
+	return fmt.Errorf("the cache has no %s after %v: is that kind still there, and may this operator list and watch it?", strings.Join(t.missing(), ", "), within)
+}
+
+// missing are the kinds that the term uses, and whose informers have not synced.
+func (t *term) missing() (kinds []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for of, i := range t.used {
+		if !i.HasSynced() {
+			kinds = append(kinds, of.kind.String())
+		}
+	}
+	return kinds
 }
 
 // run runs all that was added until the term ends, or until something fails.
@@ -88,7 +137,6 @@ func (t *term) run() error {
 
 // start starts a runnable. t.mu is held, so that the term is not over.
 func (t *term) start(r manager.Runnable) {
-	gauges.begin(controllersOf(r))
 	t.running.Go(func() {
 		if t.ctx.Err() != nil { // it ended while it was set up
 			return
@@ -109,9 +157,6 @@ var errOver = errors.New("the term is over")
 func (t *term) Add(r manager.Runnable) error {
 	if !needsLeader(r) {
 		return t.refuse(fmt.Errorf("%T needs no leader, so that it belongs to no term: add it to the lasting manager, outside of Lead", r))
-	}
-	if err := gateController(r); err != nil {
-		return t.refuse(err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,16 +203,12 @@ func (t *term) Elected() <-chan struct{} {
 // GetClient returns a client that writes only while this process leads.
 func (t *term) GetClient() client.Client { return t.lasting.guarded }
 
-// GetControllerOptions returns the manager's, but names are used again in each term, and a queue that
-// may never shut down is not used unless it was asked for.
+// GetControllerOptions returns the manager's, but names are used again in each term.
 func (t *term) GetControllerOptions() config.Controller {
 	o := t.Manager.GetControllerOptions()
 	if t.again && o.SkipNameValidation == nil {
 		o.SkipNameValidation = new(bool)
 		*o.SkipNameValidation = true
-	}
-	if o.UsePriorityQueue == nil && queueHangs {
-		o.UsePriorityQueue = new(bool)
 	}
 	return o
 }

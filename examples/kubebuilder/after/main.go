@@ -54,7 +54,9 @@ func main() {
 		setupLog.Error(err, "no manager")
 		os.Exit(1)
 	}
-	if err := mgr.Lead((&controllers.ConfigMapReconciler{Client: mgr.GetClient()}).SetupWithManager); err != nil {
+	if err := mgr.Lead(func(mgr ctrl.Manager) error {
+		return (&controllers.ConfigMapReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr)
+	}); err != nil {
 		setupLog.Error(err, "no controller", "controller", "ConfigMap")
 		os.Exit(1)
 	}

@@ -1832,98 +1832,68 @@ var mutants = []mutant{
 	ended`,
 		"operator/leaderelection/TestWorkThatOutlivesItsLeadershipFailsTheCheck"},
 	{"lasting", "a reconciler begins after its term",
-		"operator/ctrlruntime/controllers.go", `	if ctx.Err() != nil {
-		return reconcile.Result{}, nil
-	}`, `	if false {
-		return reconcile.Result{}, nil
-	}`,
+		"operator/ctrlruntime/lasting.go", `		if ctx.Err() != nil {
+			return reconcile.Result{}, nil
+		}`, ``,
 		"operator/ctrlruntime/TestNoReconcileBeginsAfterItsTerm"},
+	{"lasting", "an old controller-runtime is taken",
+		"operator/ctrlruntime/lasting.go", `err == nil && v.LessThan(`, `err == nil && false && v.LessThan(`,
+		"operator/ctrlruntime/TestAnOlderControllerRuntimeIsRefused"},
+	{"lasting", "the process goes on with work that outlives its term",
+		"operator/ctrlruntime/lasting.go", `	o.ExitOnOverrun = true
+`, ``,
+		"operator/ctrlruntime/TestWorkThatOutlivesItsTermEndsTheProcess"},
+	{"lasting", "GracefulShutdownTimeout is not the StopTimeout",
+		"operator/ctrlruntime/lasting.go", `	use(&o.Timing.StopTimeout, patience(options.GracefulShutdownTimeout))
+`, `	_ = patience
+`,
+		"operator/ctrlruntime/TestTheReleaseFollowsTheGracefulShutdownTimeout"},
+	{"lasting", "the release has what the controllers leave",
+		"operator/ctrlruntime/lasting.go", `t.StopTimeout + t.RenewDeadline`, `t.StopTimeout`,
+		"operator/ctrlruntime/TestTheReleaseFollowsTheGracefulShutdownTimeout"},
+	{"lasting", "setups are not tried together",
+		"operator/ctrlruntime/lasting.go", `m.rehearse(true, m.setups...)`, `m.rehearse(true)`,
+		"operator/ctrlruntime/TestSetupsThatIndexTheSameFieldAreRefused"},
+	{"lasting", "handlers of a rehearsal stay",
+		"operator/ctrlruntime/lasting.go", `	defer t.close()
+`, ``,
+		"operator/ctrlruntime/TestARehearsalLeavesNoHandler"},
 	{"lasting", "handlers of a term stay",
-		"operator/ctrlruntime/handlers.go", `_ = i.RemoveEventHandler(r.ResourceEventHandlerRegistration)`, `_, _ = i, r`,
+		"operator/ctrlruntime/term.go", `_ = i.RemoveEventHandler(r)`, `_, _ = i, r`,
 		"operator/ctrlruntime/TestNothingIsKeptFromATerm"},
+	{"lasting", "a handler that was removed is kept",
+		"operator/ctrlruntime/handlers.go", `	delete(i.term.handlers, r)
+`, ``,
+		"operator/ctrlruntime/TestAHandlerThatATermRemovesIsForgotten"},
 	{"lasting", "a handler is called when its term is over",
-		"operator/ctrlruntime/handlers.go", `	if h.over {
-		h.mu.Unlock()`, `	if false {
-		h.mu.Unlock()`,
+		"operator/ctrlruntime/handlers.go", `	if t.over {
+		t.mu.Unlock()`, `	if false {
+		t.mu.Unlock()`,
 		"operator/ctrlruntime/TestNoHandlerIsCalledWhenItsTermIsOver"},
 	{"lasting", "a term does not wait for its handlers",
-		"operator/ctrlruntime/handlers.go", `	h.calls.Wait()
-`, ``,
+		"operator/ctrlruntime/handlers.go", `	t.running.Add(1)
+	t.mu.Unlock()
+	defer t.running.Done()`, `	t.mu.Unlock()`,
 		"operator/ctrlruntime/TestATermIsOverWhenNothingOfItRuns"},
 	{"lasting", "a term does not wait for what it runs",
-		"operator/ctrlruntime/term.go", `		t.running.Wait()
+		"operator/ctrlruntime/term.go", `	t.running.Wait()
 `, ``,
 		"operator/ctrlruntime/TestATermIsOverWhenNothingOfItRuns"},
 	{"lasting", "handlers are added when the term is over",
-		"operator/ctrlruntime/handlers.go", `	if h.over {
-		return nil, errOver`, `	if false {
-		return nil, errOver`,
+		"operator/ctrlruntime/handlers.go", `over := i.term.over`, `over := false`,
 		"operator/ctrlruntime/TestNothingIsAddedToATermThatIsOver"},
-	{"lasting", "the metrics of a queue stay",
-		"operator/ctrlruntime/controllers.go", `time.AfterFunc(time.Second, func`, `time.AfterFunc(time.Hour, func`,
-		"operator/ctrlruntime/TestWhatAQueueCountsAfterItsTermIsForgotten"},
-	{"lasting", "a queue counts on from what one of the last term left",
-		"operator/ctrlruntime/controllers.go", `	g.reset(controllers)
-	g.mu.Lock()`, `	g.mu.Lock()`,
-		"operator/ctrlruntime/TestWhatAQueueCountsAfterItsTermIsForgotten"},
-	{"lasting", "the gauges of queues that count are removed, too",
-		"operator/ctrlruntime/controllers.go", `if g.live[name] > 0 {`, `if false {`,
-		"operator/ctrlruntime/TestAManagerKeepsItsGaugesWhateverOthersDo"},
-	{"lasting", "a rehearsal ends the gauges of another's queues",
-		"operator/ctrlruntime/controllers.go", `		if !began {
-			break
-		}
-`, ``,
-		"operator/ctrlruntime/TestAManagerKeepsItsGaugesWhateverOthersDo"},
-	{"lasting", "a queue counts for ever",
-		"operator/ctrlruntime/controllers.go", `g.live[name]--; g.live[name] == 0`, `g.live[name] == 0`,
-		"operator/ctrlruntime/TestAManagerKeepsItsGaugesWhateverOthersDo"},
-	{"lasting", "controllers start on the cache as it is",
-		"operator/ctrlruntime/lasting.go", `err = m.informers.hear(ctx, m.syncTimeout())`, `err = nil`,
-		"operator/ctrlruntime/TestNoReconcileSeesACacheOlderThanItsTerm"},
-	{"lasting", "a watch that is silent goes on",
-		"operator/ctrlruntime/informers.go", `			i.watch.renew()
-`, ``,
-		"operator/ctrlruntime/TestNoReconcileSeesACacheOlderThanItsTerm"},
-	{"lasting", "a watch that was opened counts at once",
-		"operator/ctrlruntime/watch.go", `time.NewTimer(settles)`, `time.NewTimer(0)`,
-		"operator/ctrlruntime/TestNoReconcileSeesACacheOlderThanItsTerm"},
-	{"lasting", "a watch that fails lists again",
-		"operator/ctrlruntime/informers.go", `return errors.As(err, &sending) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)`, `return errors.As(err, &sending) && utilnet.IsTimeout(err)`,
-		"operator/ctrlruntime/TestAnOutageCostsNoList"},
-	{"lasting", "a watch that is renewed early lists again",
-		"operator/ctrlruntime/watch.go", `for s.pass(ctx); !s.shown &&`, `for s.pass(ctx); false &&`,
-		"operator/ctrlruntime/TestTheCacheIsWarmWhenTheFirstTermBegins"},
-	{"lasting", "the cache is not told that the API answers",
-		"operator/ctrlruntime/informers.go", `	close(all.awake)
-`, ``,
-		"operator/ctrlruntime/TestAnOutageCostsNoList"},
-	{"lasting", "a watch that listed lists again",
-		"operator/ctrlruntime/watch.go", `	s.shown = false
-}`, `}`,
-		"operator/ctrlruntime/TestTheCacheIsWarmWhenTheFirstTermBegins"},
-	{"lasting", "a list that takes long is never heard",
-		"operator/ctrlruntime/watch.go", `	s.opened = time.Now()
-	s.shown = false`, `	s.shown = false`,
-		"operator/ctrlruntime/TestATermBeginsAfterAListThatTakesLong"},
-	{"lasting", "an informer waits for ever for a version that the server has lost",
-		"operator/ctrlruntime/informers.go", `late := apierrors`, `late := false && apierrors`,
-		"operator/ctrlruntime/TestAnInformerListsAgainIfTheServerWillNeverHaveItsVersion"},
-	{"lasting", "an event that cannot be decoded is asked for again for ever",
-		"operator/ctrlruntime/watch.go", `is = s.failed > fruitless`, `is = false`,
-		"operator/ctrlruntime/TestAnEventThatCannotBeDecodedHasTheReflectorListAgain"},
-	{"lasting", "a term begins while events that were missed still come",
-		"operator/ctrlruntime/watch.go", `quiet.Reset(settles)`, `_ = settles`,
-		"operator/ctrlruntime/TestATermBeginsWithAllThatItsInformersHaveMissed"},
+	{"lasting", "controllers do not wait for what informers are to hear",
+		"operator/ctrlruntime/lasting.go", `err = t.sync()`, `_ = t.sync`,
+		"operator/ctrlruntime/TestControllersWaitForWhatTheirInformersAreToHear"},
+	{"lasting", "a term waits for all that the cache has",
+		"operator/ctrlruntime/handlers.go", `return toolscache.WaitForCacheSync(ctx.Done(), func() bool { return len(c.term.missing()) == 0 })`, `return c.Cache.WaitForCacheSync(ctx)`,
+		"operator/ctrlruntime/TestATermWaitsForNoKindThatItDoesNotUse"},
+	{"lasting", "the client of a term is not guarded",
+		"operator/ctrlruntime/term.go", `return t.lasting.guarded`, `return t.Manager.GetClient()`,
+		"operator/ctrlruntime/TestTheClientOfATermIsGuarded"},
 	{"lasting", "something begins in a term that ended in its setup",
 		"operator/ctrlruntime/term.go", `if t.ctx.Err() != nil { // it ended`, `if false { // it ended`,
 		"operator/ctrlruntime/TestNothingBeginsInATermThatEndedInItsSetup"},
-	{"lasting", "a source of another term is used again",
-		"operator/ctrlruntime/lasting.go", `err = first.shares(second)`, `_ = first`,
-		"operator/ctrlruntime/TestWhatCannotBeRepeatedIsRefused"},
-	{"lasting", "a term waits for ever for its cache",
-		"operator/ctrlruntime/informers.go", `		case <-timeout.C:`, `		case <-(chan time.Time)(nil):`,
-		"operator/ctrlruntime/TestATermWhoseCacheHearsNothingEndsWithAWord"},
 	{"lasting", "terms that fail are counted for ever",
 		"operator/ctrlruntime/lasting.go", `			failed = 1
 `, ``,
