@@ -8,14 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 const doctorLong = `The command checks the lock, its candidates, their Deployment and their service accounts. It only
@@ -120,139 +126,145 @@ const mostLocks = 50
 
 // diagnose reads the locks, and makes all checks of each.
 func (d *doctorCommand) diagnose(ctx context.Context, args []string) ([]doctor.Finding, error) {
-	locks, beyond, err := d.locks(ctx, args)
-	if err != nil {
-		return nil, err
-	}
-	var found []doctor.Finding
-	for _, l := range locks {
-		found = append(found, l.Check()...)
-	}
-	return append(found, beyond...), nil
-}
-
-// locks reads the locks to check. The findings are about what is not among them.
-func (d *doctorCommand) locks(ctx context.Context, args []string) ([]doctor.Lock, []doctor.Finding, error) {
 	if len(args) > 0 {
-		one, err := d.named(ctx, args[0])
-		return []doctor.Lock{one}, nil, err
+		return d.named(ctx, args[0])
 	}
 	all, err := d.cluster.Elections(ctx, d.cluster.namespace)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var beyond []doctor.Finding
-	switch n := len(all) - mostLocks; {
-	case len(all) == 0:
+	if len(all) == 0 {
 		unknown, err := d.cluster.checkNamespace(ctx, "; ")
-		if err != nil {
-			return nil, nil, err
-		}
-		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope() + unknown, Hint: "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"})
-	case n > 0:
-		all = all[:mostLocks]
-		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", inspect.Many(n, "lock")), Hint: "name one of them"})
+		return []doctor.Finding{{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope() + unknown, Hint: "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"}}, err
 	}
-	return d.locksOf(ctx, all), beyond, nil
+	found := d.check(ctx, all[:min(len(all), mostLocks)])
+	if n := len(all) - mostLocks; n > 0 {
+		found = append(found, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", inspect.Many(n, "lock")), Hint: "name one of them"})
+	}
+	return found, nil
 }
 
-// named reads one lock. That its Lease cannot be read is a finding, unless there is no
+// named checks one lock. That its Lease cannot be read is a finding, unless there is no
 // namespace.
-func (d *doctorCommand) named(ctx context.Context, name string) (doctor.Lock, error) {
+func (d *doctorCommand) named(ctx context.Context, name string) ([]doctor.Finding, error) {
 	found, err := d.cluster.Election(ctx, d.cluster.lock(name))
 	if err != nil {
-		return doctor.Lock{Election: inspect.Election{NamespacedName: d.cluster.lock(name)}, Unread: d.cluster.role.explained(err)}, nil
+		return doctor.Lock{Election: inspect.Election{NamespacedName: d.cluster.lock(name)}, Unread: d.cluster.role.explained(err)}.Check(), nil
 	}
 	if found.Nothing() {
 		unknown, err := d.cluster.checkNamespace(ctx, "")
 		if err != nil {
-			return doctor.Lock{}, err
+			return nil, err
 		}
 		if unknown != "" {
 			found.Notes = append(found.Notes, unknown)
 		}
 	}
-	return d.locksOf(ctx, []inspect.Election{found})[0], nil
+	return d.check(ctx, []inspect.Election{found}), nil
 }
 
-// locksOf reads what surrounds locks.
-func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []doctor.Lock {
-	var problems []string
+// check reads what surrounds locks, and makes all checks of each.
+func (d *doctorCommand) check(ctx context.Context, all []inspect.Election) (found []doctor.Finding) {
 	d.cluster.zones().Find(ctx, all)
-	if err := d.surroundings(ctx, all); err != nil {
-		problems = append(problems, "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
+	for i := range all {
+		if err := d.cluster.Surroundings(ctx, &all[i]); err != nil {
+			all[i].Notes = append(all[i].Notes, "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
+		}
 	}
 	err := d.cluster.Observe(ctx, all, d.env.now, d.observe)
 	now := d.env.now() // what else is read may take longer than a lease
-	if err != nil {
-		problems = append(problems, "the lock could not be watched: "+d.cluster.role.explained(err))
-	}
-	locks := make([]doctor.Lock, 0, len(all))
 	for _, e := range all {
-		e.Notes = append(e.Notes, problems...)
+		if err != nil {
+			e.Notes = append(e.Notes, "the lock could not be watched: "+d.cluster.role.explained(err))
+		}
 		l := doctor.Lock{Election: e, Now: now, Account: d.account, LegacyPod: d.cluster.legacyPod(ctx, e)}
 		if l.Accounts() {
 			l.Rights = d.cluster.rightsOf(ctx, l.Needs())
 		}
-		locks = append(locks, l)
+		found = append(found, l.Check()...)
 	}
-	return locks
-}
-
-// surroundings reads the pods and nodes of all candidates at once, because many locks may have
-// the same.
-func (d *doctorCommand) surroundings(ctx context.Context, all []inspect.Election) error {
-	together := inspect.Election{NamespacedName: d.cluster.lock("")}
-	for _, e := range all {
-		together.Candidates = append(together.Candidates, e.Candidates...)
-	}
-	err := d.cluster.Surroundings(ctx, &together)
-	rest := together.Candidates
-	for i := range all {
-		e := &all[i]
-		n := len(e.Candidates)
-		e.Candidates, rest = rest[:n:n], rest[n:]
-		e.ZonesWithNodes = together.ZonesWithNodes
-		e.Notes = append(e.Notes, together.Notes...)
-	}
-	return err
+	return found
 }
 
 // print prints the findings: by lock, and then those of the namespace.
 func (d *doctorCommand) print(all Diagnosis) error {
+	out := d.env.streams.Out
 	if d.printer.objects != nil {
-		return printObject(d.env.streams.Out, d.printer.objects, &all)
+		return printObject(out, d.printer.objects, &all)
 	}
 	about := "-"
 	for _, f := range all.Findings {
 		if f.Lock != about {
 			about = f.Lock
-			if err := say(d.env.streams.Out, "%s\n", d.heading(f.Lock)); err != nil {
-				return err
-			}
+			tell(out, "%s\n", strings.TrimPrefix("lock "+about+" in namespace "+d.cluster.namespace, "lock  in "))
 		}
-		if err := printFinding(d.env.streams.Out, f); err != nil {
-			return err
-		}
+		tellFinding(out, f, f.Text)
 	}
-	return say(d.env.streams.Out, "%s, %s\n", inspect.Many(all.Problems, "problem"), inspect.Many(all.Warnings, "warning"))
+	return say(out, "%s, %s\n", inspect.Many(all.Problems, "problem"), inspect.Many(all.Warnings, "warning"))
 }
 
-func (d *doctorCommand) heading(lock string) string {
-	if lock == "" {
-		return "namespace " + d.cluster.namespace
-	}
-	return fmt.Sprintf("lock %s in namespace %s", lock, d.cluster.namespace)
-}
-
-func printFinding(out io.Writer, f doctor.Finding) error {
+// tellFinding prints a finding, which may have several texts.
+func tellFinding(out io.Writer, f doctor.Finding, texts ...string) {
 	const line = "  %-9s%-13s%s\n"
-	err := say(out, line, f.Result, f.Check, f.Text)
+	left, check := string(f.Result), f.Check
+	for _, text := range texts {
+		tell(out, line, left, check, text)
+		left, check = "", ""
+	}
 	if f.Hint != "" {
-		err = errors.Join(err, say(out, line, "", "", "-> "+f.Hint))
+		tell(out, line, "", "", "-> "+f.Hint)
 	}
 	if f.Result != doctor.OK {
-		err = errors.Join(err, say(out, line, "", "", "   "+f.Link))
+		tell(out, line, "", "", "   "+f.Link)
 	}
-	return err
+}
+
+// read reads something, or says why it cannot be read.
+func read[T any](c cluster, do func() (T, error)) doctor.Fact[T] {
+	value, err := do()
+	if err != nil {
+		return doctor.Fact[T]{Unknown: c.role.explained(err)}
+	}
+	return doctor.Fact[T]{Value: value}
+}
+
+// legacyPod reads the state of the pod that holds a leader-for-life lock; empty if none does.
+func (c cluster) legacyPod(ctx context.Context, e inspect.Election) doctor.Fact[string] {
+	if e.Legacy == nil || e.Legacy.Kind != ownerref.Legacy {
+		return doctor.Fact[string]{}
+	}
+	return read(c, func() (string, error) {
+		return c.PodState(ctx, e.Namespace, strings.TrimPrefix(e.Legacy.Holder, "pod/"))
+	})
+}
+
+// rightsOf asks the API server what others may do.
+func (c cluster) rightsOf(ctx context.Context, needs []doctor.Right) doctor.Fact[[]doctor.Right] {
+	return read(c, func() ([]doctor.Right, error) {
+		for i := range needs {
+			var err error
+			if needs[i].Allowed, err = c.allowed(ctx, needs[i]); err != nil {
+				return nil, err
+			}
+		}
+		return needs, nil
+	})
+}
+
+// allowed asks for one permission of a service account.
+func (c cluster) allowed(ctx context.Context, r doctor.Right) (bool, error) {
+	const accounts = "system:serviceaccounts"
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   "system:serviceaccount:" + r.Namespace + ":" + r.Account,
+		Groups: []string{accounts, accounts + ":" + r.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Version: "v1", Resource: r.Resource, Name: r.Name,
+		},
+	}}
+	answer := &authorizationv1.SubjectAccessReview{}
+	err := rawapi.Request(c.authorization, http.MethodPost, apierror.SubjectAccessReviews, "").Body(review).Do(ctx).Into(answer)
+	if err == nil && answer.Status.EvaluationError != "" && !answer.Status.Allowed {
+		err = errors.New(answer.Status.EvaluationError)
+	}
+	return answer.Status.Allowed, apierror.Object{Resource: apierror.SubjectAccessReviews}.Explain(apierror.Create, err)
 }

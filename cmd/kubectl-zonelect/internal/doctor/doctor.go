@@ -56,24 +56,6 @@ type Fact[T any] struct {
 	Unknown string
 }
 
-// check is one check of something.
-type check[T any] struct {
-	name string
-	run  func(T) []Finding
-}
-
-// runAll runs checks in their order.
-func runAll[T any](of T, lock string, checks []check[T]) []Finding {
-	var all []Finding
-	for _, c := range checks {
-		for _, f := range c.run(of) {
-			f.Lock, f.Check = lock, c.name
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
 // Count returns how many findings have a result.
 func Count(all []Finding, r Result) int {
 	n := 0
@@ -96,11 +78,7 @@ func named(name, word string) string {
 
 // kubectl is a command for people to copy, about what is in a namespace.
 func kubectl(namespace, format string, args ...any) string {
-	command, then, piped := strings.Cut(fmt.Sprintf(format, args...), " | ")
-	if piped {
-		then = " | " + then
-	}
-	return "'kubectl " + command + " -n " + named(namespace, "NAMESPACE") + then + "'"
+	return "'kubectl " + fmt.Sprintf(format, args...) + " -n " + named(namespace, "NAMESPACE") + "'"
 }
 
 // Page is where a document can be read: who installed the plugin alone has none.

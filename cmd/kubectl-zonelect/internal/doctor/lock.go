@@ -5,8 +5,7 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -31,20 +30,34 @@ type Lock struct {
 	LegacyPod Fact[string]
 }
 
+// checks are all of them, in the order in which people read them.
+var checks = []struct {
+	name string
+	run  func(Lock) []Finding
+}{
+	{"lock", checkState},
+	{"candidates", checkCandidates},
+	{"environment", checkEnvironment},
+	{"workload", checkWorkload},
+	{"timing", checkTiming},
+	{"rights", checkRights},
+	{"legacy", checkLegacy},
+}
+
 // Check makes all checks of a lock, or the first alone if the Lease could not be read.
 func (l Lock) Check() []Finding {
-	first := []check[Lock]{{"lock", checkState}}
+	run := checks
 	if l.Unread != "" {
-		return runAll(l, l.Name, first)
+		run = checks[:1]
 	}
-	return runAll(l, l.Name, append(first, []check[Lock]{
-		{"candidates", checkCandidates},
-		{"environment", checkEnvironment},
-		{"workload", checkWorkload},
-		{"timing", checkTiming},
-		{"rights", checkRights},
-		{"legacy", checkLegacy},
-	}...))
+	var all []Finding
+	for _, c := range run {
+		for _, f := range c.run(l) {
+			f.Lock, f.Check = l.Name, c.name
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // nobodyLeads reports whether nobody is known to lead: neither by the Lease nor by a legacy lock
@@ -80,86 +93,66 @@ func (l Lock) stateFinding() Finding {
 	r := l.Snapshot().Record
 	ago := l.Now.Sub(r.RenewTime)
 	watch := l.kubectl("zonelect status %s -w", named(l.Name, "LOCK")) + " shows when somebody takes it"
+	const candidates = "no candidate runs, or none may write the Lease: see the checks candidates, rights and legacy, and the candidates' logs"
 	switch s.State {
 	case inspect.Held:
-		return say(OK, "%s %s%s", *s.Leader, l.haveSince(r, "leads", "has led"), token(s.Leader.Token))
+		return say(OK, "%s %s", *s.Leader, l.since(r, "leads", "has led"))
 	case inspect.Waiting:
-		return say(Problem, "%s %s, and its work has not begun: %s", *s.Leader, l.haveSince(r, "has the lock", "has had the lock"), waitsFor(s)).
+		return say(Problem, "%s %s, and its work has not begun: %s", *s.Leader, l.since(r, "has the lock", "has had the lock"), cmp.Or(s.Holder().Waiting, "another has the legacy lock")).
 			do("the work begins when that is over: see check legacy, or %s", l.plan())
 	case inspect.Stale:
 		if ago < 0 {
 			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("run this again with a longer --observe")
 		}
 		f := say(Problem, "%s holds the lock and does not renew it: %s", *s.Leader, note)
-		if l.Snapshot().Record.LeaseDuration <= 0 {
+		if r.LeaseDuration <= 0 {
 			return f.do("see check timing")
 		}
 		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates and rights, and the candidates' logs; %s", l.lasts(), watch)
 	case inspect.Expired:
-		return l.untaken("%s held the lock last, and nobody took it: %s", *s.Leader, note)
+		return say(Problem, "%s held the lock last, and nobody took it: %s", *s.Leader, note).do(candidates)
 	case inspect.Absent:
 		return l.absent()
 	case inspect.Cleared:
-		return say(Problem, "nobody leads: %s", note).do("candidates wait until %s has run out; %s; do not remove holders by hand, use %s", l.lease(), watch, l.handover())
-	}
-	if l.legacyLeads() {
-		return say(Note, "no candidate leads, as phase legacy says: %s does", l.Legacy.Holder)
-	}
-	if !r.RenewTime.IsZero() && ago >= 0 && ago <= justNow {
-		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, inspect.Rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
+		return say(Problem, "nobody leads: %s", note).do("candidates wait until the lease of %s has run out; %s; do not remove holders by hand, use %s", l.lasts(), watch, l.handover())
 	}
 	since := ""
-	if !r.RenewTime.IsZero() && ago >= 0 {
+	switch {
+	case l.legacyLeads():
+		return say(Note, "no candidate leads, as phase legacy says: %s does", l.Legacy.Holder)
+	case r.RenewTime.IsZero() || ago < 0:
+	case ago <= justNow:
+		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, inspect.Rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
+	default:
 		since = " and has been for " + duration.HumanDuration(ago)
 	}
-	return l.untaken("nobody leads: the lock is %s%s, and no candidate took it", s.State, since)
+	return say(Problem, "nobody leads: the lock is %s%s, and no candidate took it", s.State, since).do(candidates)
 }
 
-// untaken is the problem that nobody takes a lock, with the reason if one is known.
-func (l Lock) untaken(format string, args ...any) Finding {
-	f := say(Problem, format, args...)
-	why, check := l.why()
-	if why == "" {
-		return f.do("no candidate runs, or none may write the Lease: see the checks candidates and rights, and the candidates' logs")
-	}
-	f.Text += ": " + why
-	return f.do("see check %s", check)
-}
-
-// why says what keeps every candidate from leading, and which check has more of it; nothing if that
-// is not known.
-func (l Lock) why() (why, check string) {
-	present := inspect.Present(l.Candidates)
-	var waits []string
-	fit := 0
-	for _, c := range present {
-		if c.Waiting != "" {
-			waits = append(waits, c.Waiting)
-		}
-		if len(l.candidate(c)) == 0 {
-			fit++
-		}
-	}
-	missing := l.missing()
+// absent is the finding of a lock without a Lease.
+func (l Lock) absent() Finding {
 	switch {
-	case len(present) == 0:
-	case len(waits) == len(present):
-		slices.Sort(waits)
-		return "all candidates wait: " + list(slices.Compact(waits)), "legacy"
-	case fit == 0:
-		return unfit, "candidates"
-	case len(missing) == len(l.accounts()):
-		var texts []string
-		for _, m := range missing {
-			texts = append(texts, m.Text)
-		}
-		return list(texts), "rights"
+	case !l.Nothing():
+		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see %s", Page("migration.md"))
+	case len(inspect.Present(l.Candidates)) > 0:
+		return say(Problem, "there is no Lease, although candidates have announced themselves").
+			do("the first candidate to campaign creates it: see check rights, and the candidates' logs")
 	}
-	return "", ""
+	return say(Problem, "there is no Lease, and no candidate has announced itself").
+		do("check the name and -n ('kubectl zonelect status -A' lists all locks); does the program run, and campaign? The first candidate creates the Lease")
 }
 
-// unfit says that no candidate should lead.
-const unfit = "no candidate is ready, healthy and on a ready node"
+// since says what the holder has been doing since it took the lock, or what it does if that
+// time is not known, and the token of its term.
+func (l Lock) since(r locks.Record, does, hasDone string) string {
+	if ago := l.Now.Sub(r.AcquireTime); !r.AcquireTime.IsZero() && ago >= 0 {
+		does = hasDone + " for " + duration.HumanDuration(ago)
+	}
+	if d, ours := inspect.DetailsOf(r); ours && d.Token > 0 {
+		return does + ", with token " + strconv.FormatUint(d.Token, 10)
+	}
+	return does
+}
 
 func (l Lock) kubectl(format string, args ...any) string {
 	return kubectl(l.Namespace, format, args...)
@@ -182,58 +175,13 @@ func (l Lock) grant(base string) string {
 // timing, which is taken to be the default.
 func (l Lock) lasts() time.Duration { return cmp.Or(l.Lasts(), defaults.LeaseDuration) }
 
-// lease names that time, and whether it is known.
-func (l Lock) lease() string {
-	if l.Lasts() == 0 {
-		return fmt.Sprintf("the default lease of %s", l.lasts())
-	}
-	return fmt.Sprintf("the lease of %s", l.lasts())
-}
-
-// absent is the finding of a lock without a Lease.
-func (l Lock) absent() Finding {
-	if !l.Nothing() {
-		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see %s", Page("migration.md"))
-	}
-	if len(inspect.Present(l.Candidates)) > 0 {
-		return say(Problem, "there is no Lease, although candidates have announced themselves").
-			do("the first candidate to campaign creates it: see check rights, and the candidates' logs")
-	}
-	return say(Problem, "there is no Lease, and no candidate has announced itself").
-		do("check the name and -n ('kubectl zonelect status -A' lists all locks); does the program run, and campaign? The first candidate creates the Lease")
-}
-
-// haveSince says what the holder has been doing since it took the lock, or what it does if that
-// time is not known.
-func (l Lock) haveSince(r locks.Record, does, hasDone string) string {
-	if ago := l.Now.Sub(r.AcquireTime); !r.AcquireTime.IsZero() && ago >= 0 {
-		return hasDone + " for " + duration.HumanDuration(ago)
-	}
-	return does
-}
-
-func token(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", with token %d", n)
-}
-
-// waitsFor is why the holder's work has not begun.
-func waitsFor(s inspect.Status) string {
-	if h := s.Holder(); h.Waiting != "" {
-		return h.Waiting
-	}
-	return s.Legacy.Holder + " has the legacy lock" // the only other reason for this state
-}
-
-// checkTiming says whether the lease ends at all, and how slow the API may be. It measures nothing: a trial
-// write does not reach the store, and this machine may be farther from the API server than the candidates.
+// checkTiming says whether the lease ends at all, and how slow the API may be. It measures nothing: this machine
+// may be farther from the API server than the candidates.
 func checkTiming(l Lock) []Finding {
-	if l.Lease == nil || l.Snapshot().Record.Holder == "" {
+	r := l.Snapshot().Record
+	switch lasts := r.LeaseDuration; {
+	case r.Holder == "":
 		return nil
-	}
-	switch lasts := l.Snapshot().Record.LeaseDuration; {
 	case lasts > record.MaxDuration:
 		return []Finding{say(Problem, "the Lease says that it lasts %s: after a crash the other candidates would wait as long", duration.HumanDuration(lasts)).
 			do("somebody set a senseless duration: hand the lock over (%s), or restart the holder", l.handover())}
