@@ -8,41 +8,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/audit"
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
-const auditLong = `Looks at all elections of a namespace, or of the cluster, whoever runs them: programs of client-go,
-controller-runtime, Java, Python, Kubernetes itself and zonelect. It watches their Leases for a minute,
-and says of each who holds it, what the loss of its leader and of a zone would cost, and what is
-wrong with it. It reads, and changes nothing.
+const auditLong = `Lists all elections of a namespace, or of the cluster, whoever runs them: programs of client-go,
+controller-runtime, Java, Python, Kubernetes itself and zonelect. It looks twice, --for apart, and says who
+holds what, by which kind of lock, and for how long. It reads, and changes nothing.
 
 A row for each election has:
   ON        what keeps the record: a Lease, client-go's old record on a ConfigMap or Endpoints, or the
             ConfigMap of leader-for-life
   BY        the client that wrote it last
-  PERIOD    the time between renewals, as it was seen
-  LEASE     for how long others leave it alone
-  DEADLINE  RenewDeadline, by the arguments of the holder's pod
-  CRASH     for how long nobody leads at worst when the leader's process is killed
-  ZONE      the same when the leader's zone is lost
-  REPLICAS  the pods of the holder's workload that run, by zone
+  LEASE     for how long others leave a silent holder the lock
+  WORKLOAD  what runs the holder's pod
 
-"?" is behind a range in which the duration lies. ">" is before a duration without a known upper bound.
-A range is never a finding. Below the table are the findings: notes, warnings and problems. A
-problem is that nobody leads although somebody should, or that two may lead already. "->" is what helps,
-which often is not zonelect. The exit code is 1 if there is a problem.
+Below the table are the findings, which are certain: notes, warnings and problems. A problem is that nobody
+leads although somebody should. "->" is what helps. The exit code is 1 if there is a problem.
 
 The heartbeats of nodes, the Leases by which API servers and zonelect's candidates announce themselves,
 and those that are empty are not elections.
@@ -53,7 +50,7 @@ not known.`
 const auditExample = `  # All elections of the cluster
   kubectl zonelect audit -A
 
-  # Those of a namespace with long leases, for five minutes
+  # Those of a namespace with long leases
   kubectl zonelect audit -n openshift-operators --for 5m
 
   # Which operators use leader-for-life
@@ -64,14 +61,12 @@ type Audit struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	WatchedMilliseconds int64          `json:"watchedMilliseconds"`
-	Problems            int            `json:"problems"`
-	Warnings            int            `json:"warnings"`
-	Inventory           map[string]int `json:"inventory"` // elections by kind
-	LeftOut             audit.LeftOut  `json:"leftOut"`
-	// Findings are those about the cluster. Each election has its own.
+	Problems  int            `json:"problems"`
+	Warnings  int            `json:"warnings"`
+	Inventory map[string]int `json:"inventory"` // elections by kind
+	// Findings say what could not be read. Each election has its own.
 	Findings  []doctor.Finding `json:"findings,omitempty"`
-	Elections []audit.Report   `json:"elections"`
+	Elections []audit.Election `json:"elections"`
 }
 
 // DeepCopyObject makes an Audit a runtime.Object, as that of a LockStatus.
@@ -91,7 +86,7 @@ func newAudit(env *environment) *cobra.Command {
 	a := &auditCommand{env: env}
 	c := &cobra.Command{
 		Use:     "audit",
-		Short:   "Judge all elections of the cluster, whoever runs them",
+		Short:   "List all elections of the cluster, whoever runs them",
 		Long:    auditLong,
 		Example: auditExample,
 		Args:    noArgument,
@@ -100,7 +95,7 @@ func newAudit(env *environment) *cobra.Command {
 		Annotations: roleAudit.marks(),
 	}
 	c.Flags().BoolVarP(&a.everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
-	c.Flags().DurationVar(&a.watch, "for", time.Minute, "How long to watch the Leases. Ctrl-C ends the watching sooner.")
+	c.Flags().DurationVar(&a.watch, "for", 20*time.Second, "How long after the first look the second comes.")
 	a.printer.addFlags(c, "wide")
 	return c
 }
@@ -116,44 +111,93 @@ func (a *auditCommand) run(ctx context.Context) error {
 	if a.cluster, err = a.env.cluster(roleAudit, a.everywhere); err != nil {
 		return err
 	}
-	if a.cluster.namespace == audit.NodeLeases {
-		return usage("namespace %s has the heartbeats of nodes, which are not elections", audit.NodeLeases)
+	found := Audit{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "Audit"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.cluster.namespace},
+		Inventory:  map[string]int{},
 	}
-	a.printer.namespaces = a.everywhere
-	read, leftOut, err := a.cluster.readElections(ctx, a.env, a.watch)
-	if err != nil {
+	if found.Elections, found.Findings, err = a.look(ctx); err != nil {
 		return err
 	}
-	reports, general := read.Judge()
-	if len(reports) == 0 {
-		asked, done := context.WithTimeout(context.WithoutCancel(ctx), listTimeout) // also after Ctrl-C
-		defer done()
-		unknown, err := a.cluster.checkNamespace(asked, "; ")
+	if len(found.Elections) == 0 {
+		unknown, err := a.cluster.checkNamespace(ctx, "; ")
 		if err != nil {
 			return err
 		}
 		a.env.tell("no elections were found in %s%s\n", a.cluster.scope(), unknown)
 	}
-	found := Audit{
-		TypeMeta:            metav1.TypeMeta{APIVersion: apiVersion, Kind: "Audit"},
-		ObjectMeta:          metav1.ObjectMeta{Namespace: a.cluster.namespace},
-		WatchedMilliseconds: read.Watched.Milliseconds(),
-		Inventory:           map[string]int{}, LeftOut: leftOut, Findings: general, Elections: reports,
+	for _, e := range found.Elections {
+		found.Inventory[string(e.Kind)]++
+		found.Problems += doctor.Count(e.Findings, doctor.Problem)
+		found.Warnings += doctor.Count(e.Findings, doctor.Warning)
 	}
-	for _, r := range reports {
-		found.Inventory[string(r.Kind)]++
-		found.Problems += doctor.Count(r.Findings, doctor.Problem)
-		found.Warnings += doctor.Count(r.Findings, doctor.Warning)
-	}
-	err = a.print(found)
-	if ctx.Err() != nil {
-		a.env.changed = "audit judged what it had seen by then"
-		return errors.Join(ctx.Err(), err)
-	}
-	if err != nil || found.Problems == 0 {
+	if err = a.print(found); err != nil || found.Problems == 0 {
 		return err
 	}
 	return fmt.Errorf("audit found %s", inspect.Many(found.Problems, "problem"))
+}
+
+// look looks twice at all elections, and then at the pods. The findings are about what may not be read.
+func (a *auditCommand) look(ctx context.Context) ([]audit.Election, []doctor.Finding, error) {
+	before, unread, err := a.elections(ctx)
+	if err != nil || len(before) == 0 {
+		return nil, unread, err
+	}
+	began := time.Now()
+	a.env.tell("looking again at the locks in %s in %s\n", a.cluster.scope(), a.watch)
+	if err := sleep.For(ctx, a.watch); err != nil {
+		return nil, nil, err
+	}
+	between := time.Since(began)
+	after, unread, err := a.elections(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	pods := read(a.cluster, func() (map[string]audit.Pod, error) {
+		var all map[string]audit.Pod
+		q := rawapi.Query{Resource: apierror.Pods, Namespace: a.cluster.namespace}
+		_, err := rawapi.ListEach(ctx, a.cluster.Core, q, func() { all = map[string]audit.Pod{} }, func(e rawapi.Event[*corev1.Pod]) {
+			all[e.Object.Namespace+"/"+e.Object.Name] = audit.PodOf(e.Object)
+		})
+		return all, err
+	})
+	if pods.Unknown != "" {
+		unread = append(unread, audit.Say("rights", doctor.Note, "which pods there are is not known: %s", pods.Unknown))
+	}
+	return audit.Judge(before, after, between, pods), unread, nil
+}
+
+// elections lists all elections. Those on ConfigMaps and Endpoints are read by their metadata.
+func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unread []doctor.Finding, err error) {
+	q := rawapi.Query{Resource: apierror.Leases, Namespace: a.cluster.namespace}
+	if q.Namespace == "" {
+		q.Fields = "metadata.namespace!=" + audit.NodeLeases
+	}
+	_, err = rawapi.ListEach(ctx, a.cluster.Coordination, q, func() { all = nil }, func(l rawapi.Event[*coordinationv1.Lease]) {
+		if e, is := audit.OfLease(l.Object); is {
+			all = append(all, e)
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for kind, resource := range map[audit.Kind]apierror.Resource{audit.OnConfigMap: apierror.ConfigMaps, audit.OnEndpoints: apierror.Endpoints} {
+		found := read(a.cluster, func() (some []audit.Election, err error) {
+			q := rawapi.Query{Resource: resource, Namespace: a.cluster.namespace, Metadata: true}
+			_, err = rawapi.ListEach(ctx, a.cluster.Core, q, func() { some = nil }, func(o rawapi.Event[*metav1.PartialObjectMetadata]) {
+				if e, is := audit.OfObject(kind, o.Object); is {
+					some = append(some, e)
+				}
+			})
+			return some, err
+		})
+		all = append(all, found.Value...)
+		if found.Unknown != "" {
+			unread = append(unread, audit.Say("rights", doctor.Note, "which locks are on %s is not known: %s", resource.Name, found.Unknown))
+		}
+	}
+	slices.SortFunc(unread, func(a, b doctor.Finding) int { return cmp.Compare(a.Text, b.Text) })
+	return all, unread, nil
 }
 
 // print prints a row for each election, the findings, and what was counted.
@@ -162,165 +206,65 @@ func (a *auditCommand) print(all Audit) error {
 	if a.printer.objects != nil {
 		return printObject(out, a.printer.objects, &all)
 	}
-	err := printTable(out, a.printer.tables, a.columns(), a.rows(all.Elections))
-	for _, g := range a.groups(all) {
-		err = errors.Join(err, g.print(out))
+	names := []string{"Namespace", "Name", "On", "Holder", "By", "Lease", "Workload", "Findings"}
+	if a.printer.output == "wide" {
+		names = append(names, "Pod")
 	}
-	if len(all.Elections) > 0 {
-		err = errors.Join(err, say(out, "%s in %s of watching: %s\n", inspect.Many(len(all.Elections), "election"), inspect.Rounded(time.Duration(all.WatchedMilliseconds)*time.Millisecond), counted(all.Inventory)))
+	var rows [][]string
+	for _, e := range all.Elections {
+		on, lease := string(e.Kind), ""
+		if e.Phase != "" {
+			on += " (" + e.Phase + ")"
+		}
+		if e.LeaseDurationSeconds > 0 {
+			lease = inspect.Rounded(time.Duration(e.LeaseDurationSeconds) * time.Second)
+		}
+		var checks []string
+		for _, f := range e.Findings {
+			if f.Result != doctor.Note {
+				checks = append(checks, f.Check)
+			}
+		}
+		row := []string{e.Namespace, e.Name, on, e.Holder, e.Writer, lease, e.Workload, strings.Join(checks, ","), e.Pod}
+		rows = append(rows, row[:len(names)])
 	}
-	if left := leftOut(all.LeftOut, a.everywhere); left != "" {
-		err = errors.Join(err, say(out, "left out: %s\n", left))
+	err := printTable(out, a.printer.tables, names, rows)
+	tellGroups(a, all)
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(all.Inventory)) {
+		kinds = append(kinds, fmt.Sprintf("%s %d", kind, all.Inventory[kind]))
 	}
+	tell(out, "%s: %s\n", inspect.Many(len(all.Elections), "election"), strings.Join(kinds, ", "))
 	return errors.Join(err, say(out, "%s, %s\n", inspect.Many(all.Problems, "problem"), inspect.Many(all.Warnings, "warning")))
 }
 
-// counted lists kinds with their numbers, such as "Lease 12".
-func counted(kinds map[string]int) string {
-	var texts []string
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		texts = append(texts, fmt.Sprintf("%s %d", kind, kinds[kind]))
-	}
-	return strings.Join(texts, ", ")
-}
+// mostOfAKind is how many elections a finding lists. JSON has all.
+const mostOfAKind = 20
 
-// leftOut names what is not an election.
-func leftOut(l audit.LeftOut, everywhere bool) string {
-	var texts []string
-	if everywhere {
-		texts = append(texts, "the heartbeats of nodes")
-	}
-	for _, of := range []struct {
-		n    int
-		what string
-	}{{l.Servers, "identity Lease"}, {l.Candidates, "announcement"}, {l.Empty, "empty Lease"}} {
-		if of.n > 0 {
-			texts = append(texts, inspect.Many(of.n, of.what))
-		}
-	}
-	return strings.Join(texts, ", ")
-}
-
-func (a *auditCommand) columns() []string {
-	names := []string{"Name", "On", "Holder", "By", "Period", "Lease", "Deadline", "Crash", "Zone", "Replicas"}
-	if a.printer.namespaces {
-		names = append([]string{namespaceColumn.name}, names...)
-	}
-	if a.printer.output == "wide" {
-		names = append(names, "Pod", "Workload", "Elector", "Renewals")
-	}
-	return append(names, "Findings")
-}
-
-func (a *auditCommand) rows(all []audit.Report) [][]string {
-	rows := make([][]string, 0, len(all))
-	for _, r := range all {
-		on := string(r.Kind)
-		if r.Phase != "" {
-			on += " (" + r.Phase + ")"
-		}
-		holder := r.Holder
-		if a.printer.output != "wide" {
-			holder = audit.Brief(holder)
-		}
-		row := []string{r.Name, on, holder, r.Writer, spanCell(r.Period), spanCell(r.Lease), spanCell(r.Deadline), r.Crash.String(), r.LostZone.String(), zonesCell(r.Replicas)}
-		if a.printer.namespaces {
-			row = append([]string{r.Namespace}, row...)
-		}
-		if a.printer.output == "wide" {
-			row = append(row, r.Pod, r.Workload, string(r.Elector), fmt.Sprint(r.Renewals))
-		}
-		rows = append(rows, append(row, findingsCell(r.Findings)))
-	}
-	return rows
-}
-
-func spanCell(s *audit.Span) string {
-	if s == nil {
-		return unknown
-	}
-	return s.String()
-}
-
-// zonesCell counts replicas by zone.
-func zonesCell(zones map[string]int) string {
-	if len(zones) == 0 {
-		return unknown
-	}
-	var texts []string
-	for _, zone := range slices.Sorted(maps.Keys(zones)) {
-		texts = append(texts, fmt.Sprintf("%s:%d", zone, zones[zone]))
-	}
-	return strings.Join(texts, ",")
-}
-
-// findingsCell names the checks that found more than a note.
-func findingsCell(all []doctor.Finding) string {
-	var names []string
-	for _, f := range all {
-		if f.Result != doctor.Note {
-			names = append(names, f.Check)
-		}
-	}
-	return strings.Join(names, ",")
-}
-
-// group is what one check found in some elections.
-type group struct {
-	doctor.Finding
-	texts []string
-}
-
-// groups are the findings by check: problems first, then warnings and notes.
-func (a *auditCommand) groups(all Audit) []*group {
-	var groups []*group
+// tellGroups prints the findings by check: problems first, then warnings and notes.
+func tellGroups(a *auditCommand, all Audit) {
+	groups := map[doctor.Finding][]string{} // without a text
 	add := func(about string, f doctor.Finding) {
-		f.Text = about + f.Text
-		i := slices.IndexFunc(groups, func(g *group) bool { return g.Check == f.Check && g.Result == f.Result && g.Hint == f.Hint })
-		if i < 0 {
-			groups = append(groups, &group{Finding: f, texts: []string{f.Text}})
-			return
-		}
-		groups[i].texts = append(groups[i].texts, f.Text)
+		text := about + f.Text
+		f.Text = ""
+		groups[f] = append(groups[f], text)
 	}
-	for _, r := range all.Elections {
-		name := r.Name
-		if a.printer.namespaces {
-			name = r.Namespace + "/" + name
-		}
-		for _, f := range r.Findings {
-			add(name+": ", f)
+	for _, e := range all.Elections {
+		for _, f := range e.Findings {
+			add(e.Namespace+"/"+e.Name+": ", f)
 		}
 	}
 	for _, f := range all.Findings {
 		add("", f)
 	}
 	order := []doctor.Result{doctor.Problem, doctor.Warning, doctor.Note}
-	slices.SortStableFunc(groups, func(x, y *group) int {
+	for _, f := range slices.SortedFunc(maps.Keys(groups), func(x, y doctor.Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.Result), slices.Index(order, y.Result)), cmp.Compare(x.Check, y.Check))
-	})
-	return groups
-}
-
-// mostOfAKind is how many elections a finding lists. JSON has all.
-const mostOfAKind = 20
-
-// print prints a group with its hint and its link, which are the same for all of it.
-func (g *group) print(out io.Writer) error {
-	const line = "  %-9s%-13s%s\n"
-	var err error
-	left, check := string(g.Result), g.Check
-	for i, text := range g.texts {
-		if i == mostOfAKind {
-			text = fmt.Sprintf("and %d more, see -o json", len(g.texts)-i)
+	}) {
+		texts := groups[f]
+		if more := len(texts) - mostOfAKind; more > 0 {
+			texts = append(texts[:mostOfAKind], fmt.Sprintf("and %d more, see -o json", more))
 		}
-		err = errors.Join(err, say(out, line, left, check, text))
-		if left, check = "", ""; i == mostOfAKind {
-			break
-		}
+		tellFinding(a.env.streams.Out, f, texts...)
 	}
-	if g.Hint != "" {
-		err = errors.Join(err, say(out, line, "", "", "-> "+g.Hint))
-	}
-	return errors.Join(err, say(out, line, "", "", "   "+g.Link))
 }

@@ -105,7 +105,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"status -A":                    {"list", "leases", inCluster("status")},
 		"status -w":                    {"watch", "leases", inNamespace("status")},
 		"doctor":                       {"list", "leases", inNamespace("doctor")},
-		"audit":                        {"watch", "leases", inNamespace("audit")},
+		"audit":                        {"list", "leases", inNamespace("audit")},
 		"audit -A":                     {"list", "leases", inCluster("audit")},
 		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
 		"status op -o wide":            {"get", "pods", "; ClusterRole zonelect-status grants that\n"},

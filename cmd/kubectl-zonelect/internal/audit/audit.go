@@ -1,21 +1,22 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit judges the elections of a cluster, whoever runs them: what each costs when its leader
-// or a zone is lost, and what is wrong with it.
-//
-// It is pure. A [Watch] is told which Leases were seen when, [Records] and [ForLife] read the locks on
-// other objects, and a [Cluster] has all of it with the pods and the zones. [Cluster.Judge] judges it.
-// What an object does not show is a [Span] that says so, and never a finding.
+// Package audit lists the elections of a cluster, whoever runs them: who holds what, by which kind of lock, and how
+// long a lease lasts. It is pure, and finds only what is certain: what two looks at the same objects and the pods show.
 package audit
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
-	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/internal/inspect"
 )
 
 // Kind is what keeps the record of an election.
@@ -29,115 +30,147 @@ const (
 	IsForLife   Kind = "leader-for-life"
 )
 
-// State is an election as it was seen at some moment.
-type State struct {
-	At       time.Time     // when it was seen, by the clock of this machine
-	Blind    bool          // what came between the state before and this one was not seen
-	Holder   string        // empty if nobody holds it
-	Lease    time.Duration // zero if that is not on record
-	Renewed  time.Time     // by the holder's clock
-	Changes  int32         // of the holder, as far as the record knows
-	Zonelect bool          // the holder is a program of zonelect
-	Pod      string        // of such a holder: its name and UID, as "name/uid"
-}
-
-// Election is what was seen of one election.
+// Election is one election, as it was seen at one moment.
 type Election struct {
-	Kind            Kind
-	Namespace, Name string
-	Writer          string    // the field manager of the last write; empty if that is not known
-	Created         time.Time // of the object
-	Phase           string    // of a migration
-	Foreign         bool      // a record on an annotation is not as client-go writes it
-	Owner           ownerref.Owner
-	States          []State // the oldest first, at least one
-}
-
-// Last is the state that was seen last.
-func (e Election) Last() State { return e.States[len(e.States)-1] }
-
-// Cluster is what was read.
-type Cluster struct {
-	Namespace string        // empty means all
-	Watched   time.Duration // how long the Leases were watched
-	Now       time.Time
-	Elections []Election
-	Pods      doctor.Fact[[]Pod]
-	Zones     doctor.Fact[map[string]string] // of nodes, by their names
-	Unread    []Unread                       // what else could not be read
-}
-
-// Unread is something that could not be read.
-type Unread struct {
-	What, Why string
-}
-
-// Report is the verdict on one election.
-type Report struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Holder    string `json:"holder,omitempty"`
-	Writer    string `json:"writer,omitempty"`
-	// Elector is by whose rules the costs are: zonelect, client-go or other.
-	Elector  Elector `json:"elector"`
-	Phase    string  `json:"phase,omitempty"`
-	Pod      string  `json:"pod,omitempty"`      // of the holder, as namespace/name
-	Workload string  `json:"workload,omitempty"` // of that pod
-	// Replicas is how many pods of the workload run, by zone. It is missing if that is not known.
-	Replicas map[string]int `json:"replicas,omitempty"`
-
-	Renewals int   `json:"renewals"` // how many were seen
-	Period   *Span `json:"period,omitempty"`
-	Lease    *Span `json:"leaseDuration,omitempty"`
-	Deadline *Span `json:"renewDeadline,omitempty"`
-	// Crash and LostZone are how long nobody leads at worst.
-	Crash    Span `json:"crash"`
-	LostZone Span `json:"lostZone"`
-
+	// Writer is the field manager of the last write; empty if that is not known.
+	Writer string `json:"writer,omitempty"`
+	// Zonelect says that the holder is a program of zonelect, and Phase how far it has moved off another lock.
+	Zonelect bool   `json:"zonelect,omitempty"`
+	Phase    string `json:"phase,omitempty"`
+	// LeaseDurationSeconds is missing if the object does not say it.
+	LeaseDurationSeconds int64             `json:"leaseDurationSeconds,omitempty"`
+	Renewed              *metav1.MicroTime `json:"renewed,omitempty"`
+	// Pod is that of the holder, and Workload what runs it; empty if they are not known.
+	Pod      string           `json:"pod,omitempty"`
+	Workload string           `json:"workload,omitempty"`
 	Findings []doctor.Finding `json:"findings,omitempty"`
+
+	foreign      bool   // a record on an annotation is not as client-go writes it
+	podName, uid string // of the holder's pod, if the object says them
 }
 
-// Elector is a family of electors.
-type Elector string
+// hints are what helps, by check.
+var hints = map[string]string{
+	"holder-gone": "if the program was removed, delete the object; if it runs, look at its log: its replicas do not take the lock",
+	"silent":      "if the program was removed, delete the object; if it runs, look at its log: a liveness probe that knows of the election (client-go's HealthzAdaptor, zonelect's LivenessHandler) restarts a program that hangs",
+	"vacant":      "if the program was removed or scaled down, delete the object; if it runs, look at its log and its rights",
+	"no-duration": "set the lease duration where the program is configured",
+	"for-life":    "move it to a Lease while the operator runs: see " + doctor.Page("migration.md"),
+	"old-record":  "move it to a Lease: client-go has no such lock since 0.28",
+	"unseen":      "watch for longer, with --for",
+}
 
-// The families. Whoever writes as client-go does counts as that.
-const (
-	Zonelect Elector = "zonelect"
-	ClientGo Elector = "client-go"
-	Other    Elector = "other"
-)
+// Say is a finding of a check.
+func Say(check string, r doctor.Result, format string, args ...any) doctor.Finding {
+	return doctor.Finding{Check: check, Result: r, Text: fmt.Sprintf(format, args...), Hint: hints[check], Link: doctor.Page("audit.md#" + check)}
+}
 
-// Link is where a check is explained.
-func Link(check string) string { return doctor.Page("audit.md#" + check) }
+// Pods are those that there are, by namespace and name. Unknown is why they could not be read.
+type Pods = doctor.Fact[map[string]Pod]
 
-// Judge judges all elections, in the order of their names. The findings are about the cluster.
-func (c Cluster) Judge() ([]Report, []doctor.Finding) {
-	found := c.index()
-	reports := make([]Report, 0, len(c.Elections))
-	for _, e := range c.Elections {
-		reports = append(reports, judge(e, found))
+// Pod is what is kept of a pod.
+type Pod struct {
+	uid, workload string
+	state         string // why it leads no more; empty if it may
+}
+
+// PodOf keeps what is needed of a pod.
+func PodOf(p *corev1.Pod) Pod {
+	of := Pod{uid: string(p.UID), workload: inspect.WorkloadOf(p)}
+	switch {
+	case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
+		of.state = "has ended"
+	case p.DeletionTimestamp != nil:
+		of.state = "is being deleted"
 	}
-	slices.SortStableFunc(reports, func(a, b Report) int {
+	return of
+}
+
+// Judge returns the elections that there were the second time, with what is certain about them. Between is the time
+// from one look to the other.
+func Judge(before, after []Election, between time.Duration, pods Pods) []Election {
+	was := map[string]Election{}
+	key := func(e Election) string { return string(e.Kind) + "/" + e.Namespace + "/" + e.Name }
+	for _, e := range before {
+		was[key(e)] = e
+	}
+	for i := range after {
+		e := &after[i]
+		state := e.locate(pods)
+		then, seen := was[key(*e)]
+		same := seen && then.Holder == e.Holder && then.Renewed.Equal(e.Renewed)
+		e.Findings = append(e.kind(), e.holder(same, between, state)...)
+	}
+	slices.SortFunc(after, func(a, b Election) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
-	return reports, linked(c.general())
+	return after
 }
 
-// general is what is worth knowing of the whole cluster: what could not be read, each thing once.
-func (c Cluster) general() []doctor.Finding {
-	var all []doctor.Finding
-	unread := slices.Clone(c.Unread)
-	if c.Pods.Unknown != "" {
-		unread = append(unread, Unread{"which pods there are, so where holders and replicas run, and what their arguments say", c.Pods.Unknown})
-	} else if c.Zones.Unknown != "" {
-		unread = append(unread, Unread{"in which zones the replicas are", c.Zones.Unknown})
+// locate finds the pod of the holder, and returns why that leads no more. If the object does not name the pod with its
+// UID, it is the one whose name the identity begins with, as most electors make it; that no such pod exists proves nothing.
+func (e *Election) locate(pods Pods) string {
+	name := e.podName
+	if name == "" {
+		name, _, _ = strings.Cut(e.Holder, "_")
 	}
-	for _, u := range unread {
-		all = append(all, say("rights", doctor.Note, "%s is not known: %s", u.What, u.Why))
+	p, found := pods.Value[e.Namespace+"/"+name]
+	switch {
+	case pods.Unknown != "" || name == "":
+		return ""
+	case e.uid != "" && p.uid != e.uid:
+		e.Pod = name
+		return "is gone"
+	case found:
+		e.Pod, e.Workload = name, p.workload
 	}
-	if zones := valuesOf(c.Zones.Value); len(zones) == 1 {
-		all = append(all, say("one-zone", doctor.Note, "all nodes that have a zone are in %s: whatever elects, its loss is that of the cluster", zones[0]))
+	return p.state
+}
+
+// kind says what follows from the kind of the lock.
+func (e *Election) kind() []doctor.Finding {
+	switch {
+	case e.Kind == IsForLife:
+		return []doctor.Finding{Say("for-life", doctor.Warning, "pod %s holds it until it is deleted: when its node is lost, nobody leads for a minute to forever, as the version of leader-for-life has it", e.podName)}
+	case e.Kind == OnLease:
+		return nil
+	case e.foreign:
+		return []doctor.Finding{Say("old-record", doctor.Note, "its record is an annotation on %s, and not as client-go writes it", e.Kind)}
 	}
-	return all
+	return []doctor.Finding{Say("old-record", doctor.Note, "its record is an annotation on %s", e.Kind)}
+}
+
+// holder says what is wrong with the holder. same says that nobody wrote the lock meanwhile, and state why the holder's
+// pod leads no more.
+func (e *Election) holder(same bool, between time.Duration, state string) []doctor.Finding {
+	lease := time.Duration(e.LeaseDurationSeconds) * time.Second
+	one := func(check string, r doctor.Result, format string, args ...any) []doctor.Finding {
+		return []doctor.Finding{Say(check, r, format, args...)}
+	}
+	silent := fmt.Sprintf("%s holds it and has not renewed it in %s of watching; its lease lasts %s", e.Holder, inspect.Rounded(between), lease)
+	switch {
+	case e.Kind == IsForLife && state != "":
+		return one("holder-gone", doctor.Problem, "its pod %s %s: nobody leads until the ConfigMap is deleted, with the pod", e.podName, state)
+	case e.Kind == IsForLife || e.foreign:
+		return nil
+	case e.Holder == "" && same:
+		return one("vacant", doctor.Warning, "nobody holds it, and nobody took it in %s of watching", inspect.Rounded(between))
+	case e.Holder == "":
+		return nil // it was released just now
+	case lease <= 0:
+		return one("no-duration", doctor.Warning, "%s holds it, and it does not say for how long: some electors take it at once, others never", e.Holder)
+	case !same:
+		return nil
+	case between < lease:
+		return one("unseen", doctor.Note, "no renewal was seen in %s of watching, and its lease lasts %s: whether somebody leads is not known", inspect.Rounded(between), lease)
+	case state != "":
+		return one("holder-gone", doctor.Problem, "%s; its pod %s %s", silent, e.Pod, state)
+	case e.Pod != "":
+		return one("silent", doctor.Problem, "%s, though its pod %s is there", silent, e.Pod)
+	}
+	return one("silent", doctor.Warning, "%s", silent)
 }
