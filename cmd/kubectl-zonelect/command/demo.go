@@ -4,71 +4,83 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/demo"
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/operator"
 )
 
-const demoLong = `Shows on the cluster of the current context what zonelect promises. Three candidates run as processes
-of this machine, with the default timing, and elect a leader there. The leader gets SIGTERM. The next
-one is killed (SIGKILL). The connection of the one after that is cut, and restored.
+const demoLong = `Shows on the cluster of the current context what zonelect promises. Three candidates run in this program,
+with the default timing, and elect a leader there. The leader is told to stop. The connection of the next
+one is cut, and restored.
 
-It first says what it will create: Leases in the namespace, with the label
-app.kubernetes.io/managed-by=zonelect-demo. It removes them at the end, after Ctrl-C and when it is
-killed too. It tries everything that it needs before it begins, and takes less than a minute.
+It creates Leases in the namespace, with the label app.kubernetes.io/managed-by=zonelect-demo, and removes
+them at the end and after Ctrl-C. It takes less than a minute.
 
 Each promise gets a line with its figure, the largest figure that keeps it, and a link to what explains it:
-  stop          after SIGTERM, the next leader begins when the last one has stopped
-  kill          after SIGKILL, it begins when the lease has ended, and not before
+  stop          a leader that is told to stop hands over when its work has stopped
   trust         a leader without a connection stops its work before others may lead
-  cut           the next leader begins when that lease has ended
+  cut           the next leader begins when that lease has ended, and not before
   heal          a former leader whose connection is back follows
   one-leader    no two candidates work at the same time
   tokens        the fencing token grows with each term
-  nothing-left  no Lease and no process is left
+  nothing-left  no Lease is left
 
 What is allowed follows from the timing and from how long requests take, which is measured before. The
 exit code is 1 if a promise was not kept. ClusterRole zonelect-demo, bound in the namespace, grants what
-the command needs.`
+the command needs. -v=1 shows the candidates' logs.`
 
 const demoExample = `  # In the namespace of the current context
   kubectl zonelect demo
 
   # Elsewhere
-  kubectl zonelect demo --context kind-trial -n scratch
+  kubectl zonelect demo --context kind-trial -n scratch`
 
-  # The report for programs
-  kubectl zonelect demo -o json | jq '.promises[] | select(.result != "kept")'`
+// The labels of what a demonstration creates: of any, and of one.
+const (
+	demoLabel    = "app.kubernetes.io/managed-by"
+	demoValue    = "zonelect-demo"
+	demoRunLabel = "app.kubernetes.io/instance"
+)
 
 // DemoReport is what a demonstration showed. It is printed, and never stored as such.
 type DemoReport struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"` // the name is that of the lock
 
-	Context string `json:"context,omitempty"`
-	Server  string `json:"server"`
-	// Timing is that of the candidates.
-	LeaseDurationSeconds float64 `json:"leaseDurationSeconds"`
-	RenewDeadlineSeconds float64 `json:"renewDeadlineSeconds"`
-	RenewIntervalSeconds float64 `json:"renewIntervalSeconds"`
-	// RequestMilliseconds is how long requests took before: the median, and the slowest.
-	RequestMilliseconds        float64 `json:"requestMilliseconds"`
-	SlowestRequestMilliseconds float64 `json:"slowestRequestMilliseconds"`
-
-	Seconds  float64        `json:"seconds"` // that it took
-	Broken   int            `json:"broken"`
-	Unknown  int            `json:"unknown"`
-	Promises []demo.Promise `json:"promises"`
-	Terms    []demo.Term    `json:"terms"`
+	SlowestRequestMilliseconds float64        `json:"slowestRequestMilliseconds"` // of those that were measured before
+	Seconds                    float64        `json:"seconds"`                    // that it took
+	Broken                     int            `json:"broken"`
+	Unknown                    int            `json:"unknown"`
+	Promises                   []demo.Promise `json:"promises"`
+	Terms                      []demo.Term    `json:"terms"`
 }
 
 // DeepCopyObject makes a DemoReport a runtime.Object, as that of a LockStatus.
@@ -76,32 +88,35 @@ func (r *DemoReport) DeepCopyObject() runtime.Object { c := *r; return &c }
 
 // demoCommand is one call of demo.
 type demoCommand struct {
-	env        *environment
-	printer    printer
-	cluster    cluster
-	connection []string // the flags by which candidates reach the same cluster
-
-	context string // of the kubeconfig; empty without one
-	server  string
+	env     *environment
+	printer printer
+	cluster cluster
 	lock    string
 	began   time.Time
-	pace    pace
-	cast    *cast
 	seen    demo.Seen
+	cast    map[string]*candidate // those that run
+
+	mu     sync.Mutex
+	events []demo.Event
+	news   chan struct{} // closed and replaced at each event
+}
+
+// candidate is one of a demonstration.
+type candidate struct {
+	demo.Wire
+	stop context.CancelFunc
+	err  error // why it ended
 }
 
 func newDemo(env *environment) *cobra.Command {
-	d := &demoCommand{env: env}
+	d := &demoCommand{env: env, cast: map[string]*candidate{}, news: make(chan struct{})}
 	c := &cobra.Command{
-		Use:     "demo",
-		Short:   "Show on your own cluster what zonelect promises",
-		Long:    demoLong,
-		Example: demoExample,
-		Args:    noArgument,
-		RunE: func(c *cobra.Command, _ []string) error {
-			d.connection = connectionFlags(c)
-			return failed(d.run(c.Context()))
-		},
+		Use:               "demo",
+		Short:             "Show on your own cluster what zonelect promises",
+		Long:              demoLong,
+		Example:           demoExample,
+		Args:              noArgument,
+		RunE:              func(c *cobra.Command, _ []string) error { return failed(d.run(c.Context())) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Annotations:       roleDemo.marks(),
 	}
@@ -113,16 +128,25 @@ func (d *demoCommand) run(ctx context.Context) (err error) {
 	if err := d.printer.complete(); err != nil {
 		return err
 	}
-	d.began, d.lock = d.env.now(), "zonelect-demo-"+rand.String(5)
-	d.env.changed = nothing
-	if err := d.announce(); err != nil {
+	if d.cluster, err = d.env.cluster(roleDemo, false); err != nil {
 		return err
 	}
-	if err := d.prepare(ctx); err != nil {
-		return because{fmt.Sprintf("%v; nothing was created", err), err}
+	// Three candidates in a pod, such as that of a shell, would be taken for one.
+	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_UID", "NODE_NAME", "NODE_ZONE", "CONTAINER_NAME"} {
+		_ = os.Unsetenv(name) // it has no wrong characters
 	}
-	err = d.show(ctx)
-	if err != nil || ctx.Err() != nil {
+	d.began, d.lock, d.seen.Timing = d.env.now(), "zonelect-demo-"+rand.String(5), timing.Timing{}.WithDefaults()
+	d.env.changed = "nothing is left in the cluster"
+	tell(d.out(), "Three candidates elect a leader in namespace %s, by Leases that are removed at the end: %s, and one for each of them.\nIf all else fails: %s\n\n", d.cluster.namespace, d.lock, d.removal())
+	if err = d.prepare(ctx); err == nil {
+		err = d.play(ctx)
+	}
+	if errors.Is(err, errLate) {
+		d.say("this did not come in time: the rest is left out")
+		err = nil
+	}
+	d.end(context.WithoutCancel(ctx))
+	if err != nil {
 		return err
 	}
 	return d.conclude()
@@ -137,44 +161,281 @@ func (d *demoCommand) out() io.Writer {
 }
 
 // say prints a line of what happens now, with the time since the beginning.
-func (d *demoCommand) say(format string, args ...any) { d.sayAt(d.env.now(), format, args...) }
-
-func (d *demoCommand) sayAt(at time.Time, format string, args ...any) {
-	tell(d.out(), fmt.Sprintf("%6.1fs  ", at.Sub(d.began).Seconds())+format+"\n", args...)
+func (d *demoCommand) say(format string, args ...any) {
+	tell(d.out(), fmt.Sprintf("%6.1fs  ", d.env.now().Sub(d.began).Seconds())+format+"\n", args...)
 }
 
-// conclude prints what was promised and what was kept.
-func (d *demoCommand) conclude() error {
-	report := d.report()
-	if err := d.print(report); err != nil {
+// removal is a command for people that removes what demonstrations have left.
+func (d *demoCommand) removal() string {
+	return "kubectl delete leases -n " + d.cluster.namespace + " -l " + demoLabel + "=" + demoValue
+}
+
+// labels are those of what this demonstration creates.
+func (d *demoCommand) labels() map[string]string {
+	return map[string]string{demoLabel: demoValue, demoRunLabel: d.lock}
+}
+
+// measured is how many writes are measured, and longestRequest bounds each.
+const measured, longestRequest = 5, 10 * time.Second
+
+// prepare measures real writes of a Lease of its own, which needs most of the rights.
+func (d *demoCommand) prepare(ctx context.Context) error {
+	id := apierror.Object{Resource: apierror.Leases, Namespace: d.cluster.namespace, Name: d.lock + "-trial"}
+	object := rawapi.New[coordinationv1.Lease](d.cluster.Coordination, id)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, Labels: d.labels()}}
+	write := object.Create
+	for i := range measured {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, longestRequest)
+		written, err := write(ctx, lease)
+		cancel()
+		if err != nil {
+			return err
+		}
+		d.seen.Slowest = max(d.seen.Slowest, time.Since(began))
+		lease, write = written, object.Update
+		lease.Spec.LeaseTransitions = ptr.To(int32(i))
+	}
+	d.say("of %d writes the slowest took %s", measured, demo.Text(d.seen.Slowest))
+	return nil
+}
+
+// tell notes an event, and wakes those who await one.
+func (d *demoCommand) tell(e demo.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.Time = d.env.now()
+	d.events = append(d.events, e)
+	close(d.news)
+	d.news = make(chan struct{})
+}
+
+// start starts a candidate under an identity.
+func (d *demoCommand) start(ctx context.Context, identity string) error {
+	config, err := d.env.restConfig()
+	if err != nil {
 		return err
 	}
+	c := &candidate{}
+	dial := demo.Dial((&net.Dialer{Timeout: 30 * time.Second}).DialContext)
+	if config.Dial != nil {
+		dial = config.Dial
+	}
+	config.Dial = c.Through(dial)
+	logger := logr.FromSlogHandler(slog.DiscardHandler)
+	if klog.V(1).Enabled() {
+		logger = klog.Background().WithName(identity)
+	}
+	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx)) // end ends it, after Ctrl-C, too
+	e, err := operator.New(ctx, d.lock, operator.Options{
+		Namespace: d.cluster.namespace, Config: config, NoEvents: true, Labels: d.labels(), Logger: logger,
+		Version: ownVersion(buildInfo()).GitVersion,
+		Self:    operator.SelfOptions{Identity: identity, Kubeconfig: *d.env.config.KubeConfig},
+	})
+	if err != nil {
+		c.stop()
+		return err
+	}
+	d.cast[identity] = c
+	go func() {
+		for t := range e.Subscribe(ctx) {
+			if s := t.Status; t.Change == status.ChangeFollowing && s.Holder != "" && s.Holder != s.Identity {
+				d.tell(demo.Event{Kind: demo.Following, Candidate: identity, Leader: s.Holder})
+			}
+		}
+	}()
+	go func() {
+		err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
+			d.tell(demo.Event{Kind: demo.Leading, Candidate: identity, Token: term.Token})
+			<-ctx.Done()
+			d.tell(demo.Event{Kind: demo.Stopped, Candidate: identity})
+			return nil
+		})
+		d.mu.Lock()
+		if ctx.Err() == nil {
+			c.err = cmp.Or(err, errors.New("it ended by itself"))
+		}
+		d.mu.Unlock()
+		d.tell(demo.Event{Kind: demo.Ended, Candidate: identity})
+	}()
+	return nil
+}
+
+// errLate says that something did not happen in time. What that means, the judge says.
+var errLate = errors.New("it did not happen in time")
+
+// patienceBeyond is how long anything may take beyond a lease. Whatever is promised comes much sooner.
+const patienceBeyond = 15 * time.Second
+
+// await waits for an event. It fails with errLate after a while.
+func (d *demoCommand) await(ctx context.Context, is func(demo.Event) bool) (demo.Event, error) {
+	late := time.NewTimer(d.seen.Timing.LeaseDuration + patienceBeyond)
+	defer late.Stop()
+	for {
+		d.mu.Lock()
+		i, news, events := slices.IndexFunc(d.events, is), d.news, d.events
+		d.mu.Unlock()
+		if i >= 0 {
+			return events[i], nil
+		}
+		select {
+		case <-news:
+		case <-late.C:
+			return demo.Event{}, errLate
+		case <-ctx.Done():
+			return demo.Event{}, ctx.Err()
+		}
+	}
+}
+
+// follows starts a candidate if it does not run, and waits until it follows a leader.
+func (d *demoCommand) follows(ctx context.Context, identity, leader string) error {
+	if d.cast[identity] == nil {
+		if err := d.start(ctx, identity); err != nil {
+			return err
+		}
+	}
+	_, err := d.await(ctx, func(e demo.Event) bool {
+		return e.Candidate == identity && e.Kind == demo.Following && e.Leader == leader
+	})
+	return err
+}
+
+// successor waits for the next leader after a fault.
+func (d *demoCommand) successor(ctx context.Context, after demo.Fault) (string, error) {
+	led, err := d.await(ctx, func(e demo.Event) bool {
+		return e.Kind == demo.Leading && e.Candidate != after.Leader && !e.Time.Before(after.At)
+	})
+	if err == nil {
+		d.say("%s leads", led.Candidate)
+	}
+	return led.Candidate, err
+}
+
+// play does to leaders what is announced, one after the other.
+func (d *demoCommand) play(ctx context.Context) error {
+	for i := range demo.Candidates {
+		if err := d.start(ctx, fmt.Sprintf("candidate-%d_1", i+1)); err != nil {
+			return err
+		}
+	}
+	leader, err := d.successor(ctx, demo.Fault{})
+	if err != nil {
+		return err
+	}
+	for identity := range d.cast {
+		if identity != leader {
+			err = cmp.Or(err, d.follows(ctx, identity, leader))
+		}
+	}
+	pause := d.seen.Timing.RenewInterval
+	if err = cmp.Or(err, sleep.For(ctx, pause)); err != nil { // they know each other by then
+		return err
+	}
+	d.seen.Stop = demo.Fault{Leader: leader, At: d.env.now()}
+	d.say("%s is told to stop", leader)
+	d.cast[leader].stop()
+	next, err := d.successor(ctx, d.seen.Stop)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(d.follows(ctx, leader[:len(leader)-1]+"2", next), sleep.For(ctx, pause)); err != nil {
+		return err
+	}
+	leader = next
+	d.cast[leader].Cut()
+	d.seen.Cut = demo.Fault{Leader: leader, At: d.env.now()}
+	d.say("the connection of %s is cut: no byte passes, and no end is told", leader)
+	if err := d.expiry(ctx, &d.seen.Cut); err != nil {
+		return err
+	}
+	if next, err = d.successor(ctx, d.seen.Cut); err != nil {
+		return err
+	}
+	d.seen.Healed = d.env.now()
+	d.cast[leader].Heal()
+	d.say("the connection of %s is back", leader)
+	return d.follows(ctx, leader, next)
+}
+
+// expiry finds out when the lease of a leader ends that renews it no longer: by the Lease, once
+// what the leader may have sent before the fault has landed. That it cannot be found out is noted.
+func (d *demoCommand) expiry(ctx context.Context, of *demo.Fault) error {
+	if err := sleep.For(ctx, d.seen.Timing.RenewInterval/2); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestRequest)
+	defer cancel()
+	lease, err := d.cluster.Lease(ctx, d.cluster.lock(d.lock))
 	switch {
-	case report.Broken > 0:
-		return fmt.Errorf("%s not kept: %s has what to look at", inspect.Many(report.Broken, "promise"), demo.Page)
-	case report.Unknown > 0:
-		return fmt.Errorf("%s could not be judged: run it again", inspect.Many(report.Unknown, "promise"))
+	case err != nil:
+		of.Unknown = d.cluster.role.explained(err)
+	case lease == nil || lease.Spec.RenewTime == nil || ptr.Deref(lease.Spec.HolderIdentity, "") != of.Leader:
+		of.Unknown = "somebody changed the Lease"
+	default:
+		of.LeaseEnds = lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
 	}
 	return nil
 }
 
-func (d *demoCommand) report() DemoReport {
-	t, judged := d.seen.Timing, d.seen.Judge()
-	return DemoReport{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "DemoReport"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: d.cluster.namespace, Name: d.lock},
-		Context:    d.context, Server: d.server,
-		LeaseDurationSeconds: t.LeaseDuration.Seconds(), RenewDeadlineSeconds: t.RenewDeadline.Seconds(), RenewIntervalSeconds: t.RenewInterval.Seconds(),
-		RequestMilliseconds: inFloat(d.pace.median), SlowestRequestMilliseconds: inFloat(d.pace.slowest),
-		Seconds: d.env.now().Sub(d.began).Seconds(),
-		Broken:  demo.Count(judged, demo.Broken), Unknown: demo.Count(judged, demo.Unknown), Promises: judged, Terms: demo.Terms(d.seen.Events),
+// end ends all candidates, removes what was created, and sees whether anything is left.
+func (d *demoCommand) end(ctx context.Context) {
+	for _, c := range d.cast {
+		c.Heal()
+		c.stop()
+	}
+	for identity := range d.cast {
+		if _, err := d.await(ctx, func(e demo.Event) bool { return e.Kind == demo.Ended && e.Candidate == identity }); err != nil {
+			d.say("%s did not end in time", identity)
+		}
+		d.mu.Lock()
+		if err := d.cast[identity].err; err != nil {
+			d.env.tell("note: %s: %v\n", identity, err)
+		}
+		d.mu.Unlock()
+	}
+	d.seen.Events = d.events // nobody adds to them now
+	for i := range 2 {
+		left, err := rawapi.List[coordinationv1.Lease](ctx, d.cluster.Coordination, apierror.Leases, d.cluster.namespace, labels.SelectorFromSet(d.labels()).String())
+		for _, l := range left.Items {
+			id := apierror.Object{Resource: apierror.Leases, Namespace: l.Namespace, Name: l.Name}
+			if i > 0 {
+				d.seen.Left = append(d.seen.Left, l.Name)
+			} else if gone := rawapi.New[coordinationv1.Lease](d.cluster.Coordination, id).Delete(ctx, l.UID, ""); gone != nil && !id.Absent(gone) {
+				err = cmp.Or(err, gone)
+			}
+		}
+		if err != nil {
+			d.seen.Unswept = d.cluster.role.explained(err)
+		}
+	}
+	if d.seen.Unswept != "" || len(d.seen.Left) > 0 {
+		d.env.changed = "Leases may be left: " + d.removal()
+		d.say("not all Leases could be removed: %s; %s", d.seen.Unswept, d.removal())
 	}
 }
 
-func inFloat(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
-
-// marks are what stands before a promise.
-var marks = map[demo.Result]string{demo.Kept: "✓", demo.Broken: "✗", demo.Unknown: "?"}
+// conclude prints what was promised and what was kept.
+func (d *demoCommand) conclude() error {
+	judged := d.seen.Judge()
+	r := DemoReport{
+		TypeMeta:                   metav1.TypeMeta{APIVersion: apiVersion, Kind: "DemoReport"},
+		ObjectMeta:                 metav1.ObjectMeta{Namespace: d.cluster.namespace, Name: d.lock},
+		SlowestRequestMilliseconds: float64(d.seen.Slowest.Microseconds()) / 1000,
+		Seconds:                    d.env.now().Sub(d.began).Seconds(),
+		Broken:                     demo.Count(judged, demo.Broken), Unknown: demo.Count(judged, demo.Unknown), Promises: judged, Terms: demo.Terms(d.seen.Events),
+	}
+	if err := d.print(r); err != nil {
+		return err
+	}
+	switch {
+	case r.Broken > 0:
+		return fmt.Errorf("%s not kept: %s has what to look at", inspect.Many(r.Broken, "promise"), demo.Page)
+	case r.Unknown > 0:
+		return fmt.Errorf("%s could not be judged: run it again", inspect.Many(r.Unknown, "promise"))
+	}
+	return nil
+}
 
 func (d *demoCommand) print(r DemoReport) error {
 	out := d.env.streams.Out
@@ -182,12 +443,9 @@ func (d *demoCommand) print(r DemoReport) error {
 		return printObject(out, d.printer.objects, &r)
 	}
 	tell(out, "\n")
+	marks := map[demo.Result]string{demo.Kept: "✓", demo.Broken: "✗", demo.Unknown: "?"}
 	for _, p := range r.Promises {
 		tell(out, "%s %-14s%s\n  %-14s%s\n", marks[p.Result], p.Name, p.Text, "", p.Link)
 	}
-	tell(out, "\n")
-	if r.Broken+r.Unknown > 0 {
-		return say(out, "%d of %s kept, in %.0f s.\n", len(r.Promises)-r.Broken-r.Unknown, inspect.Many(len(r.Promises), "promise"), r.Seconds)
-	}
-	return say(out, "All %s were kept, in %.0f s.\n", inspect.Many(len(r.Promises), "promise"), r.Seconds)
+	return say(out, "\n%d of %s were kept, in %.0f s.\n", len(r.Promises)-r.Broken-r.Unknown, inspect.Many(len(r.Promises), "promise"), r.Seconds)
 }

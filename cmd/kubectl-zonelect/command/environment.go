@@ -4,9 +4,7 @@
 package command
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -38,14 +36,8 @@ type environment struct {
 	// variable is os.Getenv.
 	variable func(string) string
 
-	// The parts of demo.
+	// restConfig says how demo's candidates reach the cluster.
 	restConfig func() (*rest.Config, error)
-	// launch starts this program with other arguments. It writes to both streams until it has ended.
-	launch func(args []string, out, errOut io.Writer) (process, error)
-	// alone makes this process one that only its parent ends, and says when it is told to stop.
-	alone func(context.Context) (context.Context, context.CancelFunc)
-	// persist keeps Ctrl-C from ending this process, until the returned function is called.
-	persist func() (release func())
 }
 
 // clients are clients of the API groups that the commands need, v1 each.
@@ -64,7 +56,7 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 		variable: os.Getenv,
 	}
 	env.connect, env.size = env.dial, size
-	env.restConfig, env.launch, env.alone, env.persist = env.config.ToRESTConfig, launch, alone, persist
+	env.restConfig = env.config.ToRESTConfig
 	env.terminal = func() bool {
 		file, ok := streams.In.(interface{ Fd() uintptr })
 		return ok && term.IsTerminal(int(file.Fd()))

@@ -70,7 +70,6 @@ var hostileLines = map[string][]string{
 	"doctor":           {"", "op", "rec", "TEXT", "op --legacy-name TEXT", "op --service-account TEXT"},
 	"audit":            {"--for 16s", "-A --for 1s", "--for TEXT", "TEXT"},
 	"demo":             {"TEXT"},
-	"demo-candidate":   {"TEXT"},
 	"handover":         {"op --timeout 2s", "rec --wait=false", "rec --timeout 2s", "op --to TEXT", "op --to-zone TEXT", "TEXT", "bare"},
 	"evacuate":         {"za --dry-run", "za --timeout 2s", "zb -A --timeout 2s", "TEXT", "za --until TEXT"},
 	"restore":          {"za --dry-run", "za", "zx", "TEXT"},

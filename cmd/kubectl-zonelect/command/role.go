@@ -4,7 +4,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -49,9 +48,6 @@ func (r role) name() string { return "zonelect-" + string(r) }
 // for another reason.
 func (r role) advice(err error) string {
 	lacks, is := apierror.MissingIn(err)
-	if several := (lackingRights{}); errors.As(err, &several) {
-		lacks, is = several.Missing, true
-	}
 	if !is || r == "" {
 		return ""
 	}

@@ -86,7 +86,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
 	root.AddCommand(detailed(newStatus(env), statusDetails),
 		detailed(newDoctor(env), doctorDetails), newAudit(env), newHandover(env), detailed(newEvacuate(env), evacuateDetails), newRestore(env),
-		newMigrate(env), newDemo(env), newDemoCandidate(env), newVersion(env))
+		newMigrate(env), newDemo(env), newVersion(env))
 	root.SetHelpTemplate(helpTemplate)
 	return detailed(root, rootDetails)
 }
