@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -48,6 +49,7 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 	r.Legacy = r.legacy.String()
 	r.Phase, r.Step = Phase(stage.Phase), stage.Step
 	r.Candidates = r.candidates()
+	r.match()
 	r.findProblems()
 	return r, nil
 }
@@ -78,7 +80,7 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 		DurationSeconds: int64(said.LeaseDuration / time.Second),
 		Expired:         lock.Lasts() > 0 && lock.Silent(time.Now()),
 	}
-	r.legacy = record.ReadLegacy(lock.Lease.Annotations)
+	r.legacy, r.holders = record.ReadLegacy(lock.Lease.Annotations), record.ReadLegacyHolders(lock.Lease.Annotations)
 	return nil
 }
 
@@ -190,6 +192,7 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 	}
 	is := r.ConfigMap.shield
 	count, err := o.legacyPods.Count(ctx, is.Owner, is.Seen)
+	r.selector = o.legacyPods.Selector()
 	if err != nil {
 		o.legacyPods = nil // the pod that it started from may be gone
 		r.Problems = append(r.Problems, err.Error())
@@ -202,6 +205,19 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 	}
 	r.Counted = true
 	return nil
+}
+
+// match compares the selector with who was seen to hold the legacy lock, by the Lease or the shield.
+func (r *Report) match() {
+	parsed, err := labels.Parse(r.selector)
+	for _, o := range r.ConfigMap.shield.Seen {
+		r.holders = record.WithHolder(r.holders, record.LegacyHolder{Name: o.String()})
+	}
+	for _, h := range r.holders {
+		if err != nil || parsed.Empty() || len(h.Labels) == 0 || !parsed.Matches(labels.Set(h.Labels)) {
+			r.unmatched = append(r.unmatched, h.Name)
+		}
+	}
 }
 
 // newLegacyPods starts to look for the operator's pods from one that is known.

@@ -58,6 +58,7 @@ func TestThereAndBackAgain(t *testing.T) {
 		if _, err := s.Advance(t.Context(), migrate.Options{}); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(5 * time.Second) // a candidate sees it lead
 		s.vanishes("old-2")
 		s.follows(migrate.Dual)
 

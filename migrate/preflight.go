@@ -30,6 +30,7 @@ const (
 	checkPresumed    = "presumed"    // no legacy pod is presumed gone
 	checkLegacyPods  = "legacy-pods" // none is left, or, on the way back, one is there
 	checkWorkload    = "workload"    // no older version is scaled up
+	checkSelector    = "selector"    // it matches all pods that were seen to hold the legacy lock
 	checkNoWayBack   = "no-way-back" // nothing can bring legacy pods back: only a person can know
 )
 
@@ -38,7 +39,8 @@ type Check struct {
 	// Name is permissions (those of the user), api (what the API server can do), order (of the
 	// steps), configmap (what it is), record (which side holds it), candidates (in mode auto),
 	// leader (is alive), armed (the shield), presumed (gone, by M11), legacy-pods (may lead still),
-	// workload (no older version is scaled up) or no-way-back (only a person can know).
+	// workload (no older version is scaled up), selector (it matches the pods that were seen to hold the
+	// legacy lock) or no-way-back (only a person can know).
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
@@ -140,6 +142,9 @@ func (p *preflight) check(ctx context.Context) (Report, []Check, error) {
 	checks = append(checks, lock(r, p.to), candidates(r, p.to))
 	if r.Phase != Legacy && (p.to != Legacy || !r.electorLeads()) {
 		checks = append(checks, leader(r, p.to, p.alive))
+	}
+	if p.to == Sealed || p.to == Clean {
+		checks = append(checks, selected(r))
 	}
 	switch p.to {
 	case Sealed:
@@ -256,6 +261,22 @@ func presumed(r Report) Check {
 	if !c.OK {
 		c.Detail = "legacy pods count as gone though nothing proves it: " + strings.Join(all, ", ")
 		c.ToDo = "make sure that their nodes are off, and remove the pods, or the nodes"
+	}
+	return c
+}
+
+// selected checks that the selector of the operator's pods matches each one that was seen to hold the
+// legacy lock, whether that pod is still there or not: otherwise pods that nobody counts may wait for
+// that lock (M9).
+func selected(r Report) Check {
+	c := Check{Name: checkSelector, OK: len(r.unmatched) == 0, Detail: fmt.Sprintf("it matches all of %d that were seen to hold the legacy lock", len(r.holders))}
+	switch {
+	case !c.OK:
+		c.Acknowledgeable = true
+		c.Detail = fmt.Sprintf("the selector %q is not known to match these, which were seen to hold the legacy lock: %s", r.selector, strings.Join(r.unmatched, ", "))
+		c.ToDo = "give a selector that matches the operator's old pods and new ones; if these pods' labels are not known, make sure that no other pod uses the legacy lock"
+	case len(r.holders) == 0:
+		c.Detail = fmt.Sprintf("nobody was seen to hold the legacy lock %s: if an old version ran meanwhile, that name is wrong", r.ConfigMap.Name)
 	}
 	return c
 }

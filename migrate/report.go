@@ -44,6 +44,10 @@ type Report struct {
 	lock   inspect.Election // its candidates, and its Lease
 	read   locks.Snapshot   // what they say
 	legacy record.Legacy
+
+	holders   []record.LegacyHolder // that were seen to hold the legacy lock
+	selector  string                // of the operator's pods; empty if it is not known
+	unmatched []string              // the holders that it is not known to match
 }
 
 // LeaseReport is what the Lease says.

@@ -103,6 +103,9 @@
 #ifndef M9WATCH
 #define M9WATCH 1   /* sealed leaders keep M8's watch */
 #endif
+#ifndef M9SEEN
+#define M9SEEN 1    /* nobody seals or cleans after a legacy holder was seen that the selector does not match; 0 only while its pod is there */
+#endif
 #ifndef M10
 #define M10 1       /* candidates go only after the leader has unsealed; 0 any time */
 #endif
@@ -204,6 +207,12 @@
 #ifndef E_SEAL
 #define E_SEAL 0    /* the phase is advanced to sealed: 1 by the leader, on the CM first; 2 by a human, on the Lease first, once the shield is armed */
 #endif
+#ifndef E_CLEAN
+#define E_CLEAN 0   /* a human sets phase clean: no legacy pod is listed, and none starts any more; 1 after one was seen to lead, 2 at any time */
+#endif
+#ifndef E_MISS
+#define E_MISS 0    /* the selector may match no legacy pod */
+#endif
 #ifndef E_ROLL
 #define E_ROLL 0    /* the phase is rolled back from sealed */
 #endif
@@ -229,7 +238,7 @@
 #define CHECK 1     /* 0 none, 1 no overlap with a candidate, 2 none that an up-to-date candidate goes on with */
 #endif
 #ifndef REACH
-#define REACH 0     /* to see that the model gets there: 1 a candidate leads, 2 one in mode lease, 3 a legacy pod in slot 2; 4 one in mode lease leads under an unsealed shield */
+#define REACH 0     /* to see that the model gets there: 1 a candidate leads, 2 one in mode lease, 3 a legacy pod in slot 2; 4 one in mode lease leads under an unsealed shield; 5 a candidate leads, and the shield is gone for good */
 #endif
 
 /* where a process is */
@@ -283,8 +292,15 @@ bit late;                /* the CM's phase is of an earlier one */
 byte stl, knows;         /* must settle; this process has seen its presence among the owners */
 byte evl, gap, same;     /* the Lease's holder: a legacy CM in its watch; events lost; the CM's UID is known */
 byte said, blind;        /* containers last reported terminated; nodes that looked silent while cut off */
-byte cx, co, lh, lp;     /* the CM and its owner's name; the Lease's holder and phase: 1 dual, 2 sealed, 3 legacy */
+byte cx, co, lh, lp;     /* the CM and its owner's name; the Lease's holder and phase: 1 dual, 2 sealed, 3 legacy; 4 clean */
 bit cg;                  /* the owner's UID is gone */
+#if E_CLEAN
+bit met, astray;         /* the Lease notes that a legacy pod held the lock; the selector matches none of them */
+#define MET(x) x
+#else
+#define MET(x) skip;
+#define astray 0
+#endif
 byte silent;             /* legacy pods that the armed shield counts as gone for their silence */
 bit seal, arm, dropped, stray;
 bit gst, gfr, gsame;     /* the collector is about to delete; same version; same UID */
@@ -302,7 +318,7 @@ byte j;
 #define FINISHED ((M4FIN==1 -> (fin & (255-(nr|off))) : (M4FIN==0 -> (fin|failed) : 0)))
 #define SILENT(i) ((M11 -> ((nr|off) | (IN(blind,i) -> 255 : 0)) : 0))
 #define PROVEN(i) (FINISHED | SILENT(i) | (M4TERM -> 0 : term) | said)
-#define LISTED (podx & (255-ks) & (M4SAME -> 255-kd : 255) & (255-(M4UID -> prs : prs|prst)))
+#define LISTED (podx & (255-ks) & (astray -> 255-kl : 255) & (M4SAME -> 255-kd : 255) & (255-(M4UID -> prs : prs|prst)))
 #define NONELEFT(i) ((LISTED & (255-BIT(i)) & (255-PROVEN(i)))==0)
 #define OWNERGONE(i) (cg || IN(PROVEN(i),co))
 #if M4MEM
@@ -318,7 +334,14 @@ byte j;
 #define MINE(i) (IN(prs,i) || (!M1UID && IN(prst,i)))
 #define OWNIN(i) (IN(own,i) || (!M1UID && IN(ownst,i)))
 #define SEALEDBY(i) (seal && (M9LATER || lp==2))
-#define GOOD(i) (cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || (SEALEDBY(i) && (lp==2 || !M10TOUCH))) && (!late || !M10NOTE))
+#if E_CLEAN
+#define UNMATCHED (astray && (M9SEEN -> met : pend!=0))
+#define CLEAN (lp==4)
+#else
+#define UNMATCHED 0
+#define CLEAN 0
+#endif
+#define GOOD(i) (CLEAN || cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || (SEALEDBY(i) && (lp==2 || !M10TOUCH))) && (!late || !M10NOTE))
 #define BACK(m) ((m) & podx & (255-(nr|off)) & (255-FINISHED))
 #define REFUSES (lp==3 || cx==LEGACY || (cx==SHIELD && !seal && (lp<2 || M12SEAL) && M9LATER))
 #define WATCHES (M9WATCH || lp<2)
@@ -442,6 +465,7 @@ proctype Slot(byte i) {
 		:: else
 		fi;
 		ADD(fcm,i); CUT(evl,i); CUT(gap,i); ADD(same,i); setrdy(i);
+		if :: lh==i && cx==LEGACY -> MET(met=1;) :: else -> skip fi;
 		if :: cx==SHIELD -> JUDGED(judged[i]=(lh==i -> silent : 0);) :: else -> skip fi;
 #if M4MEM
 		if :: cx==LEGACY && !cg && co!=i -> mem[i] = mem[i] | BIT(co) :: else fi;
@@ -449,7 +473,7 @@ proctype Slot(byte i) {
 #endif
 	}
 	/* ================= candidate: the shield ================= */
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && !cx &&
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && !cx && !CLEAN &&
 			((IN(lead,i) && M8AGAIN && WATCHES) || (HOLDS(i) && !IN(lead,i) && lp!=3 && (NONELEFT(i) || !M4LIST) && FORGOTTEN(i))) ->
 		pc[i]=CRE; CUT(blind,i); CURRENT(ADD(cur,i);) printf("STEP D%d (leads %d) sends: create the shield\n",i,IN(lead,i)) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==CRE ->
@@ -527,6 +551,9 @@ proctype Slot(byte i) {
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==SEAL ->
 		pc[i]=RUN; if :: lh==i && lp!=3 -> lp=2; CURRENT(cur=0;) setrdy(i); printf("STEP D%d notes phase sealed on the Lease\n",i) :: else fi }
 #endif
+#if E_CLEAN
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && CLEAN && IN(fcm,i) && cx==SHIELD -> pc[i]=RET; printf("STEP D%d sends: take down, for good\n",i) }
+#endif
 #if E_ROLL
 	:: d_step { !calm && IN(kd,i) && UP(i) && pc[i]==RUN && IN(lead,i) && IN(fcm,i) && cx==SHIELD && seal && lp==2 ->
 		if
@@ -572,7 +599,7 @@ proctype Slot(byte i) {
 #endif
 #if E_TERM
 	:: d_step { !calm && IN(podx,i) && !IN(term,i) && (E_TERM==1 || IN(kl,i)) -> ADD(term,i); printf("STEP pod %d gets a deletionTimestamp\n",i) }
-	:: d_step { !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) ->
+	:: d_step { !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) && !(CLEAN && IN(kl,i)) ->
 		ADD(podx,i); ADD(alive,i); CUT(part,i); printf("STEP new pod %d\n",i) }
 #endif
 #if E_LD
@@ -639,6 +666,8 @@ proctype World() {
 	:: d_step { lead & kl & 4 -> assert(0) }
 #elif REACH==4
 	:: d_step { cx==SHIELD && !seal && (lead & ks) -> assert(0) }
+#elif REACH==5
+	:: d_step { CLEAN && !cx && (lead & kd) -> assert(0) }
 #endif
 #if E_STRAY
 	:: d_step { stray -> stray=0; printf("STEP a dead legacy program's delete lands (kind %d)\n",cx); delcm() }
@@ -654,7 +683,10 @@ proctype World() {
 	:: d_step { !calm && lp==3 -> lp=1; cur=0; late=(cx==SHIELD); printf("STEP a human sets phase dual\n") }
 #endif
 #if E_SEAL==2
-	:: d_step { !calm && lp==1 && cx==SHIELD && arm -> lp=2; cur=0; late=1; printf("STEP a human sets phase sealed\n") }
+	:: d_step { !calm && lp==1 && cx==SHIELD && arm && !UNMATCHED -> lp=2; cur=0; late=1; printf("STEP a human sets phase sealed\n") }
+#endif
+#if E_CLEAN
+	:: d_step { !calm && lp==2 && cx==SHIELD && seal && !(LISTED & kl) && (met || E_CLEAN==2) && !UNMATCHED -> lp=4; printf("STEP a human sets phase clean\n") }
 #endif
 #if E_GAP
 	:: d_step { !calm && (kd & BIT(lh)) -> gap=(kd & BIT(lh)); evl=0; fcm = fcm & (255-gap); printf("STEP the leader's watch has a gap\n") }
@@ -675,6 +707,9 @@ init {
 		kd = (K1==DUAL -> 2 : 0) | (K2==DUAL -> 4 : 0) | (K3==DUAL -> 8 : 0) | (K4==DUAL -> 16 : 0);
 		ks = (K1==LONE -> 2 : 0) | (K2==LONE -> 4 : 0) | (K3==LONE -> 8 : 0) | (K4==LONE -> 16 : 0);
 		podx = kl|kd|ks; alive = podx; lp=PHASE;
+#if E_MISS
+		if :: astray=1 :: astray=0 fi;
+#endif
 		if :: SEALED -> cx=SHIELD; seal=1; arm=1; lp=2 :: else fi;
 		j=0; do :: j<NSLOT -> j++; run Slot(j) :: else -> break od; j=0;
 		run World()

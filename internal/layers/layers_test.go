@@ -46,7 +46,7 @@ var house = map[string]string{
 	"locks/multilock":                    "kubernetes election/timing internal/presence locks locks/lease locks/ownerref",
 	"locks/multilock/internal/candidate": "backoff election/timing internal/patience internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
 	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/patience internal/phase internal/presence internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock locks/multilock/internal/candidate locks/ownerref",
-	"locks/multilock/twin":               "internal/phase internal/presence internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
+	"locks/multilock/twin":               "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
 	"migrate":  "kubernetes logr internal/apierror internal/inspect internal/legacypods internal/phase internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
 	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment internal/events internal/legacypods internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin zone",
@@ -59,7 +59,7 @@ var house = map[string]string{
 	"internal/handovers":   "locks",
 	"internal/httpserver":  "",
 	"internal/inspect":     "kubernetes election/status internal/apierror internal/evacuations internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
-	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi locks locks/ownerref",
+	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
 	"internal/live":        "",
 	"internal/metrics":     "otel locks",
 	"internal/patience":    "kubernetes internal/live locks", // the errors of the API

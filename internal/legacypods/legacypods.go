@@ -22,6 +22,7 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -45,6 +46,8 @@ type Config struct {
 	// LegacyGrace is how long the node of a legacy pod must have been silent before the
 	// pod counts as gone (M11): at least GraceLeast. Zero means GraceDefault, negative means never.
 	LegacyGrace time.Duration
+	// Held, if set, is told each legacy owner, and the labels of its pod; none if the pod is gone.
+	Held func(record.LegacyHolder)
 	// Logger gets a message when a pod counts as gone by M11. The zero value drops it.
 	Logger logr.Logger
 }
@@ -177,6 +180,9 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 	return count, nil
 }
 
+// Selector returns the selector of the operator's pods; empty until a count has found it.
+func (c *Counter) Selector() string { return c.selector }
+
 // isOf reports whether a pod is among the owners.
 func isOf(owners []ownerref.Owner, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(owners, func(o ownerref.Owner) bool { return o.UID == pod.UID })
@@ -224,6 +230,9 @@ func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy [
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		listed[pod.UID] = true
+		if met(pod) {
+			c.held(ownerref.Owner{Name: pod.Name, UID: pod.UID}, pod.Labels)
+		}
 		if !candidates[pod.UID] && (met(pod) || !willBeCandidate(pod, self)) {
 			legacy = append(legacy, pod)
 		}
@@ -276,10 +285,18 @@ func (c *Counter) makeSureGone(ctx context.Context, o ownerref.Owner, listed map
 		return err
 	}
 	if pod != nil {
+		c.held(o, pod.Labels)
 		return fmt.Errorf("%w: pod %s is or was the legacy leader, but the selector %q does not match it: set one that matches the operator's old pods and new ones", ErrSelector, o, selector)
 	}
+	c.held(o, nil)
 	c.gone[o.UID] = true // a UID never comes back
 	return nil
+}
+
+func (c *Counter) held(o ownerref.Owner, labels map[string]string) {
+	if c.config.Held != nil {
+		c.config.Held(record.LegacyHolder{Name: o.String(), Labels: labels})
+	}
 }
 
 // pod returns the pod with o's name and UID, or nil.

@@ -17,9 +17,10 @@ type Tracker struct {
 	legacy  record.Legacy // the legacy lock to name on the Lease; zero for none
 	changed chan struct{}
 
-	mu    sync.Mutex
-	stage record.Stage
-	noted record.Legacy // the legacy lock that the Lease named last
+	mu      sync.Mutex
+	stage   record.Stage
+	holders []record.LegacyHolder // that the legacy lock was seen to have
+	noted   record.Legacy         // the legacy lock that the Lease named last
 }
 
 // NewTracker returns a Tracker that has seen nothing. Every Lease that is written names the legacy
@@ -43,6 +44,9 @@ func (p *Tracker) Annotate(annotations map[string]string) map[string]string {
 	if p.legacy != (record.Legacy{}) {
 		annotations[record.AnnotationLegacy] = p.legacy.String()
 	}
+	if holders := p.Holders(); len(holders) > 0 {
+		annotations = record.WriteLegacyHolders(annotations, holders)
+	}
 	return annotations
 }
 
@@ -58,6 +62,9 @@ func (p *Tracker) Observe(now locks.Snapshot) locks.Snapshot {
 		p.noted = legacy
 		p.mu.Unlock()
 	}
+	for _, h := range record.LegacyHoldersOf(now.Version) {
+		p.NoteHolder(h)
+	}
 	stage := record.StageOf(now.Version)
 	p.Note(stage)
 	now.Partial = now.Version.Exists() && stage != p.Stage()
@@ -72,6 +79,21 @@ func (p *Tracker) Note(stage record.Stage) {
 		p.stage = later
 		signal(p.changed)
 	}
+}
+
+// NoteHolder remembers a program that was seen to hold the legacy lock: each Lease that is written
+// names it from then on (M9).
+func (p *Tracker) NoteHolder(h record.LegacyHolder) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holders = record.WithHolder(p.holders, h)
+}
+
+// Holders returns the programs that were seen to hold the legacy lock.
+func (p *Tracker) Holders() []record.LegacyHolder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.holders
 }
 
 // Stage returns the latest phase that was seen.

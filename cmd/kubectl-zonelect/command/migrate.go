@@ -106,7 +106,7 @@ it fails, but the phase stays, and the candidates may still follow.`
 var (
 	phases = []string{string(migrate.Legacy), string(migrate.Dual), string(migrate.Sealed)}
 	// acknowledgeable are the checks that may be acknowledged, in some steps.
-	acknowledgeable = []string{"permissions", "candidates", "leader", "legacy-pods", "workload", "no-way-back"}
+	acknowledgeable = []string{"permissions", "candidates", "leader", "legacy-pods", "workload", "selector", "no-way-back"}
 )
 
 // command returns a command with everything that all migrate commands share.

@@ -96,7 +96,7 @@ func New(c Config) (*Lock, error) {
 	s.pods, errs[2] = legacypods.New(legacypods.Config{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,
-		PodSelector: c.PodSelector, LegacyGrace: c.LegacyGrace, Logger: c.Lease.Logger,
+		PodSelector: c.PodSelector, LegacyGrace: c.LegacyGrace, Held: s.phase.NoteHolder, Logger: c.Lease.Logger,
 	})
 	if err := errors.Join(append([]error{c.check()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)

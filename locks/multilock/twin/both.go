@@ -21,7 +21,9 @@ type both struct {
 	governing, legacy locks.Lock
 	// governsAlone reports whether the governing lock counts alone in that state.
 	governsAlone func(locks.Snapshot) bool
-	known        twinNumbers
+	// heard is told each record that was seen on the legacy object.
+	heard func(locks.Record)
+	known twinNumbers
 }
 
 var _ locks.Lock = (*both)(nil)
@@ -84,6 +86,7 @@ func (b *both) collect(ctx context.Context) (*twinState, error) {
 		if legacy, err = b.legacy.Read(ctx); err != nil {
 			return nil, fmt.Errorf("the legacy lock: %w", err)
 		}
+		b.heard(legacy.Record)
 		state := b.state(governing, legacy)
 		if legacy.Version.Exists() && legacy.Version.Number < governing.Version.Number {
 			return state, nil

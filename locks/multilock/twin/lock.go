@@ -10,11 +10,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
@@ -125,7 +130,7 @@ func New(c Config) (*Lock, error) {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
 	t.presence = candidate.NewKeeper(c.Config, c.Mode, false, t.phase.Changed())
-	t.both = &both{governing: t.lease, legacy: t.record, governsAlone: t.leaseGovernsAlone}
+	t.both = &both{governing: t.lease, legacy: t.record, governsAlone: t.leaseGovernsAlone, heard: t.heardLegacy}
 	return t, nil
 }
 
@@ -136,6 +141,33 @@ func (t *Lock) leaseGovernsAlone(governing locks.Snapshot) bool {
 		stage = t.phase.Stage()
 	}
 	return stage.Phase == record.PhaseClean
+}
+
+// heardLegacy notes who holds the legacy lock (M9): the host in a legacy elector's identity, which is
+// its pod's name.
+func (t *Lock) heardLegacy(r locks.Record) {
+	host, _, _ := strings.Cut(r.Holder, "_")
+	if host == "" || isOurs(r) {
+		return
+	}
+	t.phase.NoteHolder(record.LegacyHolder{Name: host})
+	candidate.Signal(t.phase.Changed())
+}
+
+// findPods looks up the pods of legacy holders, each until the server has answered once.
+func (t *Lock) findPods(ctx context.Context, asked map[string]bool) {
+	for _, h := range t.phase.Holders() {
+		if asked[h.Name] || len(h.Labels) > 0 {
+			continue
+		}
+		name := apierror.Object{Resource: apierror.Pods, Namespace: t.config.Lease.Namespace, Name: h.Name}
+		limited, done := context.WithTimeout(ctx, t.config.Timing.AttemptTimeout)
+		pod, err := rawapi.New[corev1.Pod](t.config.Core, name).Get(limited)
+		done()
+		if asked[h.Name] = err == nil || name.Absent(err); err == nil {
+			t.phase.NoteHolder(record.LegacyHolder{Name: h.Name, Labels: pod.Labels})
+		}
+	}
 }
 
 // Write puts r on the objects that Read reads, the legacy object first, if they are still
@@ -193,12 +225,14 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 			podGone <- err
 		}
 	})
+	asked := map[string]bool{}
 	for said := (locks.Permission{}); ; {
 		if c := t.permission(t.phase.Stage()); c != said {
 			said = c
 			permit(c)
 			t.presence.SetWaiting(c.Why)
 		}
+		t.findPods(ctx, asked)
 		select {
 		case <-t.phase.Changed():
 			candidate.Signal(t.turned)

@@ -98,7 +98,7 @@ func (p *pair) twin() (twin *both, governing, legacy *lockstest.Faulty) {
 
 // twinOf returns a Twin that is always in phase dual.
 func twinOf(governing, legacy locks.Lock) *both {
-	return &both{governing: governing, legacy: legacy, governsAlone: func(locks.Snapshot) bool { return false }}
+	return &both{governing: governing, legacy: legacy, governsAlone: func(locks.Snapshot) bool { return false }, heard: func(locks.Record) {}}
 }
 
 // put writes a record into one of the locks, whatever it holds.

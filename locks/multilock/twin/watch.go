@@ -109,6 +109,9 @@ func (w *twinWatch) heard(e locks.Event, side *locks.Snapshot, mark *twinMark) {
 		return
 	}
 	*side, *mark = e.Snapshot, markOf(e.Snapshot.Version)
+	if side == &w.state.legacy {
+		w.both.heard(side.Record)
+	}
 	w.told = false
 	switch {
 	case !w.state.isTorn():

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -59,6 +61,13 @@ func (m *migration) end(t *testing.T, s *trial.Seat) time.Time {
 	m.ended[s.Identity] = m.kill(t, s)
 	must(t, m.client.CoreV1().Pods(m.namespace).Delete(t.Context(), s.Identity, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	return time.Now()
+}
+
+// rename gives a program's pod other labels, as an upgrade does that renames the Deployment.
+func (m *migration) rename(t *testing.T, s *trial.Seat) {
+	t.Helper()
+	_, err := m.client.CoreV1().Pods(m.namespace).Patch(t.Context(), s.Identity, types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"before"}}}`), metav1.PatchOptions{})
+	must(t, err)
 }
 
 // awaitLeader waits until one of the seats leads, and logs how long nobody did.
@@ -153,14 +162,23 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	run(exitOK, "migrate rollback op -l app=op --to legacy --yes", "went from phase dual to legacy", "have followed")
 	m.awaitLeader(t, back, "the step back to legacy", again)
 	run(exitOK, "status op", "released", "legacy", "pod/"+again.Identity)
+	m.rename(t, again)
 
 	run(exitOK, "migrate advance op -l app=op --to dual --yes --wait=false", "went from phase legacy to dual")
 	until(t, "a candidate holds the Lease", func() bool {
 		lease, err := g.client.CoordinationV1().Leases(g.namespace).Get(t.Context(), m.lock, metav1.GetOptions{})
-		return err == nil && (holder(lease) == first.Identity || holder(lease) == second.Identity)
+		return err == nil && (holder(lease) == first.Identity || holder(lease) == second.Identity) &&
+			strings.Contains(lease.Annotations["zonelect.dev/legacy-holders"], again.Identity)
 	})
 	m.awaitLeader(t, m.end(t, again), "the last legacy pod's end", first, second)
 	m.awaitConfigMap(t, "the shield of both", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 2 })
+	// The selector did not match the old leader, whose pod is gone, and does not match another old one.
+	hidden := m.enter(t, forLife(), "za", "hidden")
+	m.rename(t, hidden)
+	run(exitRefused, "migrate advance op -l app=op --yes", "selector", again.Identity)
+	run(exitRefused, "migrate advance op -l app --yes", "legacy-pods", hidden.Identity)
+	m.end(t, hidden)
+	run(exitOK, "migrate plan op -l app", "it matches all of 2")
 	m.end(t, first)
 	m.end(t, second)
 	m.awaitConfigMap(t, "collected", func(cm *corev1.ConfigMap) bool { return cm == nil })

@@ -107,6 +107,8 @@ var worlds = []world{
 	{name: "LDS sealed, roll back", macros: lds + "E_PART=0 SEALED=1 E_SEAL=1 E_ROLL=1 E_LD=3"},
 	{name: "LDS sealed, Lease deleted", macros: lds + "E_PART=0 SEALED=1 E_LEASEDEL=1"},
 	{name: "LDS phase dual", macros: lds + "E_PART=0 PHASE=1"},
+	{name: "LD seal, clean, selector astray", macros: ld + "E_PART=0 E_SEAL=2 E_CLEAN=1 E_MISS=1"},
+	{name: "LLD seal, clean, selector astray", macros: lld + "E_PART=0 E_SEAL=2 E_CLEAN=1 E_MISS=1", long: true},
 
 	// Phase legacy, which a human sets and takes back at any time.
 	{name: "LD legacy", macros: ld + "E_LEGACY=1"},
@@ -152,12 +154,14 @@ var limits = []world{
 	{name: "mode lease before phase dual ever was", macros: lds + "E_PART=0", expect: overlap},
 	{name: "all in mode dual go before they seal", macros: lds + "E_PART=0 PHASE=1 E_SEAL=2", expect: overlap},
 	{name: "Lease deleted in a rollback, mode lease", macros: lds + "E_PART=0 SEALED=1 E_ROLL=1 E_LEASEDEL=1", expect: overlap},
+	{name: "clean, selector astray, nobody was seen", macros: ld + "E_PART=0 E_SEAL=2 E_CLEAN=2 E_MISS=1", expect: overlap},
 	{name: "images changed in place", macros: ld + "E_PART=0 E_INPLACE=1", expect: deadEnd},
 	{name: "a candidate's node silent for ever", macros: ld + "E_PART=0 E_LD=3 E_POWER=2", expect: deadEnd},
 	{name: "silent for ever, M11 off", macros: lld + "E_PART=0 E_POWER=1 M11=0", expect: deadEnd},
 
 	{name: "a candidate leads", macros: lld + "REACH=1", expect: reached},
 	{name: "one in mode lease leads", macros: ld + "E_SEAL=1 E_DS=1 REACH=2", expect: reached},
+	{name: "a candidate leads in phase clean", macros: ld + "E_PART=0 E_SEAL=2 E_CLEAN=1 E_MISS=1 REACH=5", expect: reached},
 	{name: "legacy leads again", macros: ld + "E_LD=1 REACH=3", expect: reached},
 	{name: "legacy leads again, from sealed", macros: ld + "SEALED=1 E_ROLL=1 E_LD=1 REACH=3", expect: reached},
 }
@@ -194,6 +198,7 @@ var variants = []variant{
 	{"M9 sealed with owners", "M9BARE=0", "LD seal, roll back, back", overlap, false},
 	{"M9 the Lease's phase alone", "M9LATER=0", "LDS sealed, Lease deleted", overlap, false},
 	{"M9 sealed leaders do not watch", "M9WATCH=0", "LD sealed, CM deleted, known", lasting, false},
+	{"M9 a mismatch goes with its pod", "M9SEEN=0", "LD seal, clean, selector astray", overlap, false},
 	{"M10 candidates go while sealed", "M10=0", "LD seal, roll back, back", deadEnd, false},
 	{"M10 a left shield stays in phase legacy", "M10DOWN=0", "LD legacy", deadEnd, false},
 	{"M10 the phase is not noted before work", "M10NOTE=0", "LDD legacy", overlap, false},

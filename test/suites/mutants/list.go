@@ -1115,6 +1115,22 @@ var mutants = []mutant{
 		"internal/record/stage.go", `case other.Phase == "" || s.Step > other.Step:`, `case other.Phase == "" || s.Step < other.Step:`,
 		"internal/record/TestTheLaterChangeCounts"},
 
+	{"M9", "a step gives the legacy lock up though a holder was seen that the selector does not match",
+		"migrate/preflight.go", `OK: len(r.unmatched) == 0,`, `OK: true,`,
+		"migrate/TestM9AMismatchOutlivesThePodThatShowedIt"},
+	{"M9", "what was seen of a legacy holder goes with the candidates that saw it",
+		"internal/phase/tracker.go", `if holders := p.Holders(); len(holders) > 0 {`, `if holders := p.Holders(); len(holders) < 0 {`,
+		"migrate/TestM9AMismatchOutlivesThePodThatShowedIt"},
+	{"M9", "what the shield says of legacy holders does not count",
+		"migrate/inspect.go", `range r.ConfigMap.shield.Seen {`, `range r.ConfigMap.shield.Presumed {`,
+		"migrate/TestM9AMismatchOutlivesThePodThatShowedIt"},
+	{"M9", "a legacy holder that was gone before anybody looked is a match",
+		"migrate/inspect.go", `len(h.Labels) == 0 || !parsed`, `len(h.Labels) > 0 && !parsed`,
+		"migrate/TestM9AHolderThatNobodyCouldCountIsNoMatch"},
+	{"M9", "the holder of an election record is not noted",
+		"locks/multilock/twin/lock.go", `t.phase.NoteHolder(record.LegacyHolder{Name: host})`, `_ = host`,
+		"migrate/TestM9TheSelectorMatchesTheHolderOfARecord"},
+
 	{"M10", "a sealed shield is not given back",
 		"locks/multilock/shield/rules.go", `case r.stage.Phase == record.PhaseDual:
 		return step{do: unseal}`, `case false:
