@@ -33,18 +33,13 @@ func rows(verb string) map[string]row {
 	forbidden := strings.Replace(user, "VERB", verb, 1)
 	return map[string]row{
 		"no permission":         {403, status(403, "Forbidden", forbidden, "leases", "lock"), locks.ErrForbidden, []string{`needs verb "` + verb + `" on leases.coordination.k8s.io in namespace "ns"`, "Role", forbidden}, false, nil},
-		"no permission, text":   {403, "Forbidden", locks.ErrForbidden, []string{`needs verb "` + verb + `"`}, false, nil},
-		"no impersonation":      {403, status(403, "Forbidden", `users "x" is forbidden: User "jane" cannot impersonate resource "users"`, "users", "x"), locks.ErrForbidden, []string{"impersonate"}, false, nil},
-		"refused by a quota":    {403, status(403, "Forbidden", "exceeded quota: q", "leases", "lock"), locks.ErrForbidden, []string{"admission"}, false, nil},
 		"namespace terminating": {403, status(403, "Forbidden", "unable to create new content", "leases", "lock", "NamespaceTerminating"), nil, []string{"is being deleted"}, false, []error{locks.ErrForbidden}},
 		"no API":                {404, "404 page not found\n", locks.ErrNoAPI, []string{"1.14", "coordination.k8s.io/v1"}, false, []error{locks.ErrConflict}},
-		"no API, status":        {404, status(404, "NotFound", "the server could not find the requested resource", "", ""), locks.ErrNoAPI, []string{"1.14"}, false, []error{locks.ErrConflict}},
 		"no namespace":          {404, status(404, "NotFound", `namespaces "ns" not found`, "namespaces", "ns"), nil, []string{`namespace "ns" does not exist`}, false, []error{locks.ErrNoAPI, locks.ErrConflict}},
 		"who are you":           {401, status(401, "Unauthorized", "Unauthorized", "", ""), nil, []string{"credentials"}, false, []error{locks.ErrForbidden}},
 		"too many requests":     {429, status(429, "TooManyRequests", "try later", "", ""), nil, []string{"FlowSchema"}, false, nil},
 		"server timeout":        {504, status(504, "Timeout", "request did not complete", "", ""), nil, []string{"did not complete"}, true, nil},
 		"server error":          {500, status(500, "InternalError", "etcdserver: leader changed", "", ""), nil, []string{"leader changed"}, false, nil},
-		"shutting down":         {503, "apiserver is shutting down", nil, nil, false, nil},
 	}
 }
 

@@ -38,19 +38,15 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 		annotations map[string]string
 		says        string // the leader's answer on the Lease
 	}{
-		"a handover to a stranger":         {ask(`{"holder":"a","identity":"stranger"}`), "no candidate stranger is known"},
-		"a handover to a strange zone":     {ask(`{"holder":"a","zone":"zx"}`), "no other candidate is known in zone zx"},
-		"a handover to itself":             {ask(`{"holder":"a","identity":"a"}`), "a leads itself"},
-		"a handover by a stranger":         {ask(`{"holder":"x","identity":"b"}`), ""},
-		"a handover that is no JSON":       {ask(`{"holder":`), "invalid handover request"},
-		"an unknown zone is evacuated":     {map[string]string{record.AnnotationEvacuated: "zx,zy=9999-01-01T00:00:00Z"}, ""},
-		"its zone was evacuated long ago":  {map[string]string{record.AnnotationEvacuated: "za=0001-01-01T00:00:00Z,za=nonsense"}, ""},
-		"a million bytes of them":          {every, ""},
-		"a phase that there is not":        {map[string]string{record.AnnotationPhase: "halfway", record.AnnotationPhaseStep: "-1"}, ""},
-		"a release that it did not write":  {map[string]string{record.AnnotationReleased: "101", record.AnnotationHandover: `{"to":"b","precedenceMs":4000}`}, ""},
-		"another program's name and seat":  {map[string]string{record.AnnotationHolder: "b", record.AnnotationProcessLock: "here"}, ""},
-		"a token that is none":             {map[string]string{record.AnnotationToken: "-1"}, ""},
-		"a zone and a node that are there": {map[string]string{record.AnnotationZone: "zb", record.AnnotationNode: "n2"}, ""},
+		"a handover to a stranger":        {ask(`{"holder":"a","identity":"stranger"}`), "no candidate stranger is known"},
+		"a handover by a stranger":        {ask(`{"holder":"x","identity":"b"}`), ""},
+		"an unknown zone is evacuated":    {map[string]string{record.AnnotationEvacuated: "zx,zy=9999-01-01T00:00:00Z"}, ""},
+		"its zone was evacuated long ago": {map[string]string{record.AnnotationEvacuated: "za=0001-01-01T00:00:00Z,za=nonsense"}, ""},
+		"a million bytes of them":         {every, ""},
+		"a phase that there is not":       {map[string]string{record.AnnotationPhase: "halfway", record.AnnotationPhaseStep: "-1"}, ""},
+		"a release that it did not write": {map[string]string{record.AnnotationReleased: "101", record.AnnotationHandover: `{"to":"b","precedenceMs":4000}`}, ""},
+		"another program's name and seat": {map[string]string{record.AnnotationHolder: "b", record.AnnotationProcessLock: "here"}, ""},
+		"a token that is none":            {map[string]string{record.AnnotationToken: "-1"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,38 +76,6 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAStrategyAndAPreferredHolderAreKeptAndNeverObeyed: they are for the candidates of
-// kube-apiserver's coordinated election, and candidates of this library are not among
-// them.
-func TestAStrategyAndAPreferredHolderAreKeptAndNeverObeyed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t)
-		synctest.Wait()
-		spec := func() object {
-			p.server.Mu.Lock()
-			defer p.server.Mu.Unlock()
-			return maps.Clone(p.server.Objects[path]["spec"].(object))
-		}
-		p.server.Change(path, func(o object) {
-			o["spec"].(object)["strategy"], o["spec"].(object)["preferredHolder"] = "OldestEmulationVersion", "b"
-		})
-		sent := p.requests
-		before := spec()["renewTime"]
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		now := spec()
-		if now["renewTime"] == before || now["holderIdentity"] != "a" || !maps.Equal(p.led, map[string]int{"a": 1}) {
-			t.Errorf("terms began: %v, and the Lease is %v", p.led, now)
-		}
-		if now["strategy"] != "OldestEmulationVersion" || now["preferredHolder"] != "b" {
-			t.Errorf("not kept: %v", now)
-		}
-		if n := p.requests - sent; n > 40 {
-			t.Errorf("it had %d requests sent in a minute", n)
-		}
-	})
 }
 
 // pair is a leader and a follower that know each other.
