@@ -6,12 +6,17 @@ package operator
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
@@ -23,9 +28,11 @@ import (
 // arrives, for each n.
 func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"lease": func(*Options) {},
-		"auto":  func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
-		"zone":  func(o *Options) { o.Self.Node = "node-1" },
+		"lease":  func(*Options) {},
+		"auto":   func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
+		"twin":   func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
+		"events": func(o *Options) { o.NoEvents = false },
+		"zone":   func(o *Options) { o.Self.Node = "node-1" },
 	} {
 		for _, follows := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s follows=%v", name, follows), func(t *testing.T) {
@@ -42,34 +49,42 @@ func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
 // endAtRequest runs an election that is told to end when its n-th request arrives, and reports
 // whether there was one within a moment.
 func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (arrived bool) {
-	server, o := inPod(t)
+	_, o := inPod(t)
 	if change(&o); o.Self.Node != "" {
 		t.Setenv("NODE_ZONE", "")
 	}
-	var log lines
-	o.Logger = log.logger()
-	if follows {
-		now := metav1.NowMicro()
-		server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns"}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: apitest.Ptr("another"), LeaseDurationSeconds: apitest.Ptr(int32(60)), AcquireTime: &now, RenewTime: &now,
-		}})
-	}
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	idle := time.AfterFunc(300*time.Millisecond, end)
-	defer idle.Stop()
-	var requests atomic.Int64
-	server.Before = func(string, string) (int, apitest.Object) {
-		if idle.Reset(300 * time.Millisecond); requests.Add(1) == n {
-			end()
+	synctest.Test(t, func(t *testing.T) {
+		server, pipes := apitest.NewServer(), apitest.NewPipes()
+		server.Put(podPath, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "op-1", Namespace: "ns", UID: "uid-of-op-1"}})
+		s := &http.Server{Handler: server, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
+		go func() { _ = s.Serve(pipes) }() // it ends by Close
+		defer func() { pipes.Cut(); _ = s.Close(); time.Sleep(time.Minute) }()
+		var logged lines
+		o.Config, o.Logger = pipes.Config(), logged.logger()
+		if follows {
+			now := metav1.NowMicro()
+			server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns"}, Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: apitest.Ptr("another"), LeaseDurationSeconds: apitest.Ptr(int32(60)), AcquireTime: &now, RenewTime: &now,
+			}})
 		}
-		return 0, nil
-	}
-	if err := Run(ctx, "op", func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil }, o); err != nil {
-		t.Errorf("told to end at request %d: Run: %v", n, err)
-	}
-	if got := log.with(`"error"`); len(got) > 0 {
-		t.Errorf("told to end at request %d:\n%s", n, strings.Join(got, "\n"))
-	}
-	return requests.Load() >= n
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		idle := time.AfterFunc(time.Second, end)
+		defer idle.Stop()
+		var requests atomic.Int64
+		server.Before = func(string, string) (int, apitest.Object) {
+			if idle.Reset(time.Second); requests.Add(1) == n {
+				end()
+			}
+			return 0, nil
+		}
+		if err := Run(ctx, "op", func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil }, o); err != nil {
+			t.Errorf("told to end at request %d: Run: %v", n, err)
+		}
+		if got := logged.with(`"error"`); len(got) > 0 {
+			t.Errorf("told to end at request %d:\n%s", n, strings.Join(got, "\n"))
+		}
+		arrived = requests.Load() >= n
+	})
+	return arrived
 }
