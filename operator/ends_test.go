@@ -23,6 +23,21 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 )
 
+// inBubble runs do in virtual time, in a pod of namespace ns on an API server in memory.
+func inBubble(t *testing.T, do func(t *testing.T, server *apitest.Server, o Options)) {
+	t.Helper()
+	_, o := inPod(t)
+	synctest.Test(t, func(t *testing.T) {
+		server, pipes := apitest.NewServer(), apitest.NewPipes()
+		server.Put(podPath, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "op-1", Namespace: "ns", UID: "uid-of-op-1"}})
+		s := &http.Server{Handler: server, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
+		go func() { _ = s.Serve(pipes) }() // it ends by Close
+		defer func() { pipes.Cut(); _ = s.Close(); time.Sleep(time.Minute) }()
+		o.Config = pipes.Config()
+		do(t, server, o)
+	})
+}
+
 // TestAnEndAtAnyMomentIsNoError: a process may be told to end before the first answer, while it
 // waits for something, while it follows and while it leads. Here that is when its n-th request
 // arrives, for each n.
@@ -49,18 +64,12 @@ func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
 // endAtRequest runs an election that is told to end when its n-th request arrives, and reports
 // whether there was one within a moment.
 func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (arrived bool) {
-	_, o := inPod(t)
-	if change(&o); o.Self.Node != "" {
-		t.Setenv("NODE_ZONE", "")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		server, pipes := apitest.NewServer(), apitest.NewPipes()
-		server.Put(podPath, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "op-1", Namespace: "ns", UID: "uid-of-op-1"}})
-		s := &http.Server{Handler: server, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
-		go func() { _ = s.Serve(pipes) }() // it ends by Close
-		defer func() { pipes.Cut(); _ = s.Close(); time.Sleep(time.Minute) }()
+	inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
+		if change(&o); o.Self.Node != "" {
+			t.Setenv("NODE_ZONE", "")
+		}
 		var logged lines
-		o.Config, o.Logger = pipes.Config(), logged.logger()
+		o.Logger = logged.logger()
 		if follows {
 			now := metav1.NowMicro()
 			server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns"}, Spec: coordinationv1.LeaseSpec{

@@ -133,32 +133,23 @@ func TestToolsKnowTheCandidatesOfAGroupsLocks(t *testing.T) {
 
 // TestM12NoGroupTakesALockBesideALegacyOne: a ConfigMap of the lock's name is a leader-for-life lock.
 func TestM12NoGroupTakesALockBesideALegacyOne(t *testing.T) {
-	server, o := inPod(t)
-	server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Name: "op", Namespace: "ns", UID: "m", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "old", UID: "old"}},
-	}})
-	g, err := NewGroup(t.Context(), "my-operator", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := g.New("op")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	transitions, led := e.Subscribe(ctx), false
-	go func() {
-		for t := range transitions {
-			if p := t.Status.Problem; p != nil && strings.Contains(p.Error(), "leader-for-life") {
-				stop()
-			}
+	inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
+		server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: "op", Namespace: "ns", UID: "m", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "old", UID: "old"}},
+		}})
+		g, err := NewGroup(t.Context(), "my-operator", o)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	if err := e.Run(ctx, func(context.Context, election.Term) error { led = true; return nil }); err != nil || led {
-		t.Errorf("it leads: %v, with %v", led, err)
-	}
-	if _, is := server.Objects[leasePath]; is {
-		t.Error("it has made the Lease")
-	}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		if err := g.Run(ctx, "op", func(context.Context, election.Term) error { t.Error("it leads"); return nil }); err != nil {
+			t.Error(err)
+		}
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		if _, is := server.Objects[leasePath]; is {
+			t.Error("it has made the Lease")
+		}
+	})
 }
