@@ -46,7 +46,8 @@ func TestTheReferenceOfMetricsHasThoseOfTheCode(t *testing.T) {
 }
 
 func TestTheTablesOfTracesAreThoseOfTheCode(t *testing.T) {
-	shared := ` "election.lock.name" "election.lock.kind" "election.cause" "election.holder.zone" "election.previous.zone" "election.result"` // with metrics
+	shared := ` "election.lock.name" "election.lock.kind" "election.cause" "election.result"` + // with metrics
+		` "election.holder.zone" "election.previous.zone"`
 	var cells string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|").FindAllString(read(t, "tracing.md"), -1) {
 		cells += row
@@ -64,7 +65,8 @@ func TestAlertsAndDashboardAskForMetricsThatExist(t *testing.T) {
 	}
 	for _, file := range []string{"prometheus/rules.yaml", "grafana/zonelect.json"} {
 		for _, name := range found(t, `\b((?:leader_)?election_[a-z_]+)\b`, read(t, "../config/monitoring/"+file)) {
-			if stem := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, ""); !slices.Contains(series, stem) && !slices.Contains(labels, name) {
+			stem := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "")
+			if !slices.Contains(series, stem) && !slices.Contains(labels, name) {
 				t.Errorf("%s: no metric or attribute is %s", file, name)
 			}
 		}
@@ -92,7 +94,8 @@ func TestPrometheusTakesTheRules(t *testing.T) {
 	if err != nil || len(tests) == 0 {
 		t.Fatalf("there are the tests %v: %v", tests, err)
 	}
-	for _, args := range [][]string{{"check", "rules", "../config/monitoring/prometheus/rules.yaml"}, append([]string{"test", "rules"}, tests...)} {
+	check := []string{"check", "rules", "../config/monitoring/prometheus/rules.yaml"}
+	for _, args := range [][]string{check, append([]string{"test", "rules"}, tests...)} {
 		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
@@ -126,7 +129,8 @@ func TestTheReferenceHasEachFlag(t *testing.T) {
 			def = "`" + d + "` "
 		}
 		name := fmt.Sprintf("| `--%s`<br>`%s` |", f.Name, strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")))
-		if rest := " | " + def + "| " + f.Usage + " |\n"; !regexp.MustCompile(regexp.QuoteMeta(name) + ".*" + regexp.QuoteMeta(rest)).MatchString(page) {
+		rest := " | " + def + "| " + f.Usage + " |\n"
+		if !regexp.MustCompile(regexp.QuoteMeta(name) + ".*" + regexp.QuoteMeta(rest)).MatchString(page) {
 			t.Errorf("docs/reference.md lacks the row\n%s ...%s", name, rest)
 		}
 	})
@@ -141,7 +145,8 @@ func TestTheTableOfTimingsIsComputed(t *testing.T) {
 	}{{"`default`", timing.Timing{}.WithDefaults()}, {"[`fast`](#fast)", timing.Fast()}, {"[`patient`](#patient)", timing.Patient()}} {
 		takeover, answer := named.of.Bounds()
 		row := "| " + named.name
-		for _, d := range []time.Duration{named.of.LeaseDuration, named.of.RenewDeadline, named.of.RenewInterval, named.of.AttemptTimeout, takeover, answer, named.of.StopGrace} {
+		of := named.of
+		for _, d := range []time.Duration{of.LeaseDuration, of.RenewDeadline, of.RenewInterval, of.AttemptTimeout, takeover, answer, of.StopGrace} {
 			row += fmt.Sprintf(" | %g s", d.Seconds())
 		}
 		row += fmt.Sprintf(" | %d |\n", 24*time.Hour/named.of.RenewInterval)

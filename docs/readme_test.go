@@ -38,7 +38,8 @@ func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T)
 		t.Fatalf("%v\n%s", err, out)
 	}
 	program := exec.Command(binary)
-	program.Env = append(os.Environ(), "POD_NAME=", "POD_NAMESPACE=", "KUBERNETES_SERVICE_HOST=", "KUBECONFIG="+write(t, dir, "config", nowhere))
+	config := write(t, dir, "config", nowhere)
+	program.Env = append(os.Environ(), "POD_NAME=", "POD_NAMESPACE=", "KUBERNETES_SERVICE_HOST=", "KUBECONFIG="+config)
 	stderr, err := program.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -72,8 +73,11 @@ func TestTheReadmesWayToInstallResolves(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "go.mod", "module example.com/operator\n\ngo 1.25.0\n")
 	write(t, dir, "main.go", doctest.ReadmesProgram(t, []byte(readme)))
-	const module = "github.com/zonelect/zonelect/operator/"
-	write(t, dir, "more.go", fmt.Sprintf("package main\n\nimport (\n\t_ %q\n\t_ %q\n\t_ %q\n)\n", module+"ctrlruntime", module+"leaderelection", module+"prometheus"))
+	more := "package main\n"
+	for _, module := range []string{"ctrlruntime", "leaderelection", "prometheus"} {
+		more += fmt.Sprintf("\nimport _ %q\n", "github.com/zonelect/zonelect/operator/"+module)
+	}
+	write(t, dir, "more.go", more)
 	steps := regexp.MustCompile(`(?m)^ {4}go work .*$`).FindAllString(readme, -1)
 	if len(steps) == 0 {
 		t.Skip("zonelect is released")

@@ -135,7 +135,8 @@ func TestToolsKnowTheCandidatesOfAGroupsLocks(t *testing.T) {
 func TestM12NoGroupTakesALockBesideALegacyOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
 		server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Name: "op", Namespace: "ns", UID: "m", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "old", UID: "old"}},
+			Name: "op", Namespace: "ns", UID: "m",
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "old", UID: "old"}},
 		}})
 		g, err := NewGroup(t.Context(), "my-operator", o)
 		if err != nil {

@@ -38,7 +38,8 @@ type crowd struct {
 
 // newCrowd makes the candidates. They know each other, or nobody. Then the order of every other one is the elector's own.
 func newCrowd(s *electiontest.Stage, order zone.Order, known bool, followers ...string) *crowd {
-	g := &crowd{Stage: s, order: order, lock: memory.New("lock"), links: map[string]*lockstest.Faulty{}, asked: map[string][]time.Time{}, cut: make(chan struct{})}
+	g := &crowd{Stage: s, order: order, lock: memory.New("lock"), cut: make(chan struct{})}
+	g.links, g.asked = map[string]*lockstest.Faulty{}, map[string][]time.Time{}
 	g.peers = peers(append([]string{"leader@za"}, followers...)...)
 	for i, p := range g.peers {
 		c := election.Config{Candidate: p.Candidate, TakeoverDelay: order.TakeoverDelay}
