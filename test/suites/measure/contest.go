@@ -53,7 +53,7 @@ func newContest(ctx context.Context, cfg *rest.Config, k kind, lock string, seat
 	for range seats {
 		seat, err := c.start()
 		if err != nil {
-			return nil, err
+			return c, err
 		}
 		c.seats = append(c.seats, seat)
 	}

@@ -62,14 +62,20 @@ func measure(ctx context.Context) error {
 	fmt.Printf("Measured on %s/%s with %d CPUs, 15/10/2.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	return errors.Join(
 		spread(ctx, cfg, "SIGTERM: the next leads after", *stops, (*contest).stop),
-		spread(ctx, cfg, "an unseen kill: the next leads after the lease's end", *kills, func(c *contest) (time.Duration, error) { return c.kill(o) }),
+		spread(ctx, cfg, "an unseen kill: the next leads after the lease's end", *kills, o.killed),
 		idle(ctx, cfg),
 	)
 }
 
+// A measurement is one of something that goes on between measurements.
+type measurement func(*contest) (time.Duration, error)
+
 // spread takes that many measurements of each kind, in contests of three for locks of their own, and prints their
 // table. One kind follows the other: together they keep two cores busy. An error says that zonelect is no better.
-func spread(ctx context.Context, cfg *rest.Config, what string, rounds int, one func(*contest) (time.Duration, error)) error {
+func spread(ctx context.Context, cfg *rest.Config, what string, rounds int, one measurement) error {
+	if rounds == 0 {
+		return nil
+	}
 	fmt.Printf("\n| %s | 50 %% | 99 %% | worst | runs |\n|---|---|---|---|---|\n", what)
 	medians := map[string]time.Duration{}
 	for _, kind := range []struct {
@@ -94,16 +100,14 @@ func spread(ctx context.Context, cfg *rest.Config, what string, rounds int, one 
 }
 
 // inParallel measures in several contests at once.
-func inParallel(ctx context.Context, cfg *rest.Config, k kind, name string, rounds int, one func(*contest) (time.Duration, error)) ([]time.Duration, error) {
+func inParallel(ctx context.Context, cfg *rest.Config, k kind, name string, rounds int, one measurement) ([]time.Duration, error) {
 	const locks = 25 // each round takes seconds of waiting
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var (
-		wait  sync.WaitGroup
-		mu    sync.Mutex
-		taken []time.Duration
-		run   = rand.Uint32()
-	)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var taken []time.Duration
+	run := rand.Uint32()
 	for i := range locks {
 		wait.Go(func() {
 			own, stop := context.WithCancel(ctx)
@@ -147,8 +151,8 @@ func (c *contest) stop() (time.Duration, error) {
 	return next.at.Sub(start), old.err
 }
 
-// kill cuts the leader off, and returns how long after the end of its lease the next one's work began.
-func (c *contest) kill(o *observer) (time.Duration, error) {
+// killed cuts the leader off, and returns how long after the end of its lease the next one's work began.
+func (o *observer) killed(c *contest) (time.Duration, error) {
 	if err := c.pause(); err != nil {
 		return 0, err
 	}
@@ -206,10 +210,10 @@ func idle(ctx context.Context, cfg *rest.Config) error {
 	}()
 	for i, k := range []kind{attending, clientGo} {
 		c, err := newContest(ctx, cfg, k, fmt.Sprint("idle-", i), 2)
+		contests = append(contests, c)
 		if err != nil {
 			return err
 		}
-		contests = append(contests, c)
 		if err := c.settle(); err != nil {
 			return err
 		}
