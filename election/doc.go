@@ -92,6 +92,7 @@ package election
 //	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
 //	feed.go          Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
 //	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
+//	guard.go         guard.RoundTrip           closes an upgraded connection when the trust ends or its owner has closed it; none before that, and Run does not wait for it
 
 // Where to look
 //

@@ -130,6 +130,7 @@ func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 	stored, err := o.send(ctx, apierror.Update, o.request(http.MethodPut).Name(o.name.Name).Body(object))
 	switch {
 	case err != nil:
+		return nil, err
 	case stored.GetUID() != object.GetUID():
 		err = fmt.Errorf("the answer is another %s: its UID is %q, not %q", o.name.Kind, stored.GetUID(), object.GetUID())
 	case record.Number(stored.GetResourceVersion()) <= record.Number(object.GetResourceVersion()):
