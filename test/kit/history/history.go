@@ -27,8 +27,7 @@ type Span struct {
 	Pod        string
 	Legacy     bool
 	Start, End time.Time
-	Open       bool      // it still leads, and End is when the history was taken
-	Gone       time.Time // when its pod was removed, if it was
+	Open       bool // it still leads, and End is when the history was taken
 }
 
 // Shared is how long both led. Spans that only touch share no time.
@@ -80,14 +79,6 @@ func (h History) Overlaps() (all []Overlap) {
 	return all
 }
 
-// Longest is how long the longest of these overlaps lasts; 0 if there is none.
-func Longest(all []Overlap) (longest time.Duration) {
-	for _, o := range all {
-		longest = max(longest, o.Length())
-	}
-	return longest
-}
-
 // Led is how long, from start on, at least that many programs led at the same
 // time.
 func (h History) Led(atLeast int, start time.Time) (led time.Duration) {
@@ -113,46 +104,6 @@ func (h History) Led(atLeast int, start time.Time) (led time.Duration) {
 		leading += now.by
 	}
 	return led
-}
-
-// Changes counts how often the leader changed to another pod.
-func (h History) Changes() (n int) {
-	h = h.ordered()
-	for i := 1; i < len(h); i++ {
-		if h[i].Pod != h[i-1].Pod {
-			n++
-		}
-	}
-	return n
-}
-
-// Gap is a time in which nobody led, between two spans.
-type Gap struct{ Last, Next Span }
-
-// Length is how long nobody led.
-func (g Gap) Length() time.Duration { return g.Next.Start.Sub(g.Last.End) }
-
-// Owed is when the next leader could begin at the earliest: once the last one had
-// stopped and, if its pod was removed in the gap, that pod was gone.
-func (g Gap) Owed() time.Time {
-	if g.Last.Gone.After(g.Last.End) && g.Last.Gone.Before(g.Next.Start) {
-		return g.Last.Gone
-	}
-	return g.Last.End
-}
-
-// Gaps returns the times in which nobody led, from the first span on.
-func (h History) Gaps() (all []Gap) {
-	var last Span
-	for i, s := range h.ordered() {
-		if i > 0 && s.Start.After(last.End) {
-			all = append(all, Gap{last, s})
-		}
-		if s.End.After(last.End) {
-			last = s
-		}
-	}
-	return all
 }
 
 // TermsOf returns the spans in which a program led, from its printed events. The

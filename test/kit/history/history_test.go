@@ -69,25 +69,6 @@ func TestTermsThatShareATimeAreFound(t *testing.T) {
 	}
 }
 
-func TestEachGapBetweenTermsIsFound(t *testing.T) {
-	h := History{led("old-0", 0, 5), led("old-0", 6, 9), led("old-1", 7, 8), led("new-0", 9, 10), led("new-1", 25, 30)}
-	h[3].Gone = time.Unix(12, 0)
-	gaps := h.Gaps()
-	if len(gaps) != 2 || gaps[0].Length() != time.Second || gaps[1].Length() != 15*time.Second {
-		t.Fatalf("the gaps are %v, want one of 1s and one of 15s", gaps)
-	}
-	if g := gaps[1]; g.Last.Pod != "new-0" || g.Next.Pod != "new-1" || g.Next.Start.Sub(g.Owed()) != 13*time.Second {
-		t.Errorf("the second gap is %v, want one from new-0 to new-1, 13s of it after the pod was gone", g)
-	}
-}
-
-func TestOnlyAnotherPodIsAnotherLeader(t *testing.T) {
-	h := History{led("old-0", 0, 5), led("old-0", 6, 9), led("new-0", 9, 10), led("old-0", 25, 30)}
-	if n := h.Changes(); n != 2 {
-		t.Errorf("%d changes of leader, want 2", n)
-	}
-}
-
 func TestAnOverlapLastsWhileBothLead(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b Span
@@ -103,10 +84,6 @@ func TestAnOverlapLastsWhileBothLead(t *testing.T) {
 		if there, back := c.a.Shared(c.b), c.b.Shared(c.a); there != c.want || back != c.want {
 			t.Errorf("%s: they share %v and %v, want %v", name, there, back, c.want)
 		}
-	}
-	h := History{led("new-0", 0, 9), led("new-1", 3, 5), led("new-2", 4, 8)}
-	if longest := Longest(h.Overlaps()); longest != 4*time.Second {
-		t.Errorf("the longest overlap lasts %v, want 4s", longest)
 	}
 }
 

@@ -1,9 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package overlay has programs built with an edited standard library, for two
-// things that no program can do from outside: stepping the clock that time.Now
-// reads, and choosing what is random.
+// Package overlay has programs built with an edited standard library, for what no
+// program can do from outside: choosing what is random.
 package overlay
 
 import (

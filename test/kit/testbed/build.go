@@ -15,27 +15,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
-	"time"
 )
-
-// buildNews is how often a long build reports that it is still running.
-const buildNews = 5 * time.Second
 
 // Build makes the control plane's program of a version of Kubernetes (see
 // Config.Kubernetes), unless the user's cache has it, and returns its path. The
-// first build of a version takes minutes; progress, unless nil, gets a line every
-// few seconds. Concurrent calls, of several processes too, build it once.
+// first build of a version takes minutes, which progress, unless nil, is told.
 func Build(ctx context.Context, version string, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	source := filepath.Join(root, "test", "programs", "controlplane")
-	if err := knownVersion(source, version); err != nil {
-		return "", err
-	}
 	modules := cmp.Or(version, "go") + ".mod"
 	target, err := cached(source, modules)
 	if err != nil {
@@ -44,11 +35,6 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", fmt.Errorf("make the directory for programs: %w", err)
 	}
-	unlock, err := lockFile(ctx, target+".lock")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
 	if _, err := os.Stat(target); err == nil {
 		return target, nil
 	}
@@ -77,27 +63,7 @@ func cached(source, modules string) (string, error) {
 		}
 		_, _ = key.Write(text)
 	}
-	return filepath.Join(cache, "zonelect", fmt.Sprintf("controlplane-%.8x", key.Sum(nil)), program("controlplane")), nil
-}
-
-// knownVersion returns an error that lists the available versions of
-// Kubernetes, unless version is one of them or empty.
-func knownVersion(source, version string) error {
-	if version == "" {
-		return nil
-	}
-	files, err := filepath.Glob(filepath.Join(source, "v*.mod"))
-	if err != nil {
-		return fmt.Errorf("list the versions of Kubernetes: %w", err)
-	}
-	var known []string
-	for _, file := range files {
-		known = append(known, strings.TrimSuffix(filepath.Base(file), ".mod"))
-	}
-	if !slices.Contains(known, version) {
-		return fmt.Errorf("no control plane of Kubernetes %q can be built: use one of %s, or none for the newest", version, strings.Join(known, ", "))
-	}
-	return nil
+	return filepath.Join(cache, "zonelect", fmt.Sprintf("controlplane-%.8x", key.Sum(nil)), "controlplane"), nil
 }
 
 // BuildProgram builds a main package of the repository, named relative to its root
@@ -112,13 +78,12 @@ func BuildProgram(ctx context.Context, pkg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b := builder{dir: root, pkg: pkg, target: filepath.Join(bin, program(filepath.Base(pkg)))}
+	b := builder{dir: root, pkg: pkg, target: filepath.Join(bin, filepath.Base(pkg))}
 	return b.target, b.build(ctx)
 }
 
 // BuildModule is BuildProgram for a main package that is a module of its own, outside the
-// workspace. Its first build may take minutes; progress, unless nil, gets a line every few
-// seconds.
+// workspace. Its first build may take minutes, which progress, unless nil, is told.
 func BuildModule(ctx context.Context, pkg string, progress io.Writer) (string, error) {
 	return BuildTool(ctx, pkg, ".", filepath.Base(pkg), progress)
 }
@@ -135,7 +100,7 @@ func BuildTool(ctx context.Context, module, tool, name string, progress io.Write
 	}
 	b := builder{
 		dir: filepath.Join(root, module), pkg: tool, env: []string{"GOWORK=off"},
-		target: filepath.Join(bin, program(name)), progress: progress,
+		target: filepath.Join(bin, name), progress: progress,
 	}
 	return b.target, b.build(ctx)
 }
@@ -147,23 +112,6 @@ func binDir(root string) (string, error) {
 		return "", fmt.Errorf("make the directory for programs: %w", err)
 	}
 	return bin, nil
-}
-
-// lockedBinDir is binDir for a caller that takes a lock of that name in it.
-func lockedBinDir(ctx context.Context, root, lock string) (bin string, unlock func(), err error) {
-	if bin, err = binDir(root); err != nil {
-		return "", nil, err
-	}
-	unlock, err = lockFile(ctx, filepath.Join(bin, lock))
-	return bin, unlock, err
-}
-
-// program is a program's file name on this system.
-func program(name string) string {
-	if runtime.GOOS == "windows" {
-		return name + ".exe"
-	}
-	return name
 }
 
 // kubernetesVersion reads which Kubernetes a file of modules in dir requires.
@@ -230,46 +178,16 @@ func (b builder) old(into io.Writer) error {
 	return err
 }
 
-// run runs go build, and reports how far it is.
+// run runs go build.
 func (b builder) run(ctx context.Context, into string) error {
-	said := &buildProgress{}
-	args := append([]string{"build", "-o", into}, b.flags...)
 	if b.progress != nil {
-		b.report("downloading what it is made of, unless it is there")
-		var err error
-		if said, err = newBuildProgress(ctx, b); err != nil {
-			return err
-		}
-		args = append(args, "-v")
+		// That is a courtesy: a writer that fails does not stop a build.
+		_, _ = fmt.Fprintf(b.progress, "building %s: the first time takes minutes\n", filepath.Base(b.target))
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, b.pkg)...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), b.env...), said, said
-	if err := b.watch(cmd, said); err != nil {
-		return fmt.Errorf("go build %s in %s: %w\n%s", b.pkg, b.dir, err, said.errors())
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-o", into}, b.flags...), b.pkg)...)
+	cmd.Dir, cmd.Env = b.dir, append(os.Environ(), b.env...)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s in %s: %w\n%s", b.pkg, b.dir, err, said)
 	}
 	return nil
-}
-
-// watch runs a command, and reports every few seconds how far it is.
-func (b builder) watch(cmd *exec.Cmd, p *buildProgress) error {
-	start := time.Now()
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Run() }()
-	ticker := time.NewTicker(buildNews)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-ticker.C:
-			b.report(p.after(time.Since(start)))
-		}
-	}
-}
-
-// report tells progress. That is a courtesy: a writer that fails does not stop a build.
-func (b builder) report(what string) {
-	if b.progress != nil {
-		_, _ = fmt.Fprintf(b.progress, "building %s: %s\n", filepath.Base(b.target), what)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -16,18 +15,6 @@ import (
 // apiserver that is gone, as a Service does until the apiserver's endpoint
 // lease has run out.
 const EndpointLease = 15 * time.Second
-
-// Topology says which etcd members an apiserver talks to.
-type Topology int
-
-const (
-	// Stacked is one etcd member per zone, and apiservers that know only the
-	// member of their own zone. The default.
-	Stacked Topology = iota
-	// AllMembers is one etcd member per zone, and apiservers that know all of
-	// them, their own zone's first.
-	AllMembers
-)
 
 // NetworkKind says what carries the traffic between the zones.
 type NetworkKind int
@@ -63,7 +50,7 @@ func ParseNetwork(name string) (NetworkKind, error) {
 	return Auto, fmt.Errorf("unknown network %q: use %v, %v or %v", name, Auto, Namespaces, Links)
 }
 
-// Config describes a testbed. The zero value is three stacked zones on the best
+// Config describes a testbed. The zero value is three zones on the best
 // network that is available.
 type Config struct {
 	// Kubernetes is the version of the control plane, as v1.33.13: one for which
@@ -72,27 +59,21 @@ type Config struct {
 	// Programs are those of the control plane. Default: those that Build makes of Kubernetes. If they
 	// have no kube-controller-manager, it is left out. If they are embedded, nodes are, too.
 	Programs Programs
-	// Zones are the zones' names: DNS labels of at most 20 characters.
+	// Zones are the zones' names: DNS labels of at most 20 characters, each another.
 	// Default za, zb, zc. One zone makes a plain, fast apiserver.
 	Zones []string
-	// Topology says which etcd members an apiserver talks to.
-	Topology Topology
 	// NetworkKind says what carries the traffic between the zones.
 	Network NetworkKind
 	// WithoutControllers leaves the kube-controller-manager out: nothing is
 	// garbage-collected, no node is ever found dead, and the start is faster.
 	WithoutControllers bool
-	// ControllersServer is the URL by which the kube-controller-manager reaches
-	// the API, for a test that puts itself in between; it must lead to an
-	// apiserver of the testbed. Default: the apiserver of a zone that is up.
-	ControllersServer string
 	// WithoutNodes leaves nodes and kubelets out; Cluster.AddPod then fails.
 	WithoutNodes bool
 	// APIServerFlags are passed to every apiserver, after the testbed's own:
 	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
 	APIServerFlags []string
 	// SyncToDisk makes etcd's members wait for their disk before they acknowledge anything, as
-	// in production; see Parts.SlowDisk. Without it they lose nothing either: the machine
+	// in production. Without it they lose nothing either: the machine
 	// keeps running when they are killed.
 	SyncToDisk bool
 	// Dir holds state and logs. It is created if need be, and stays after
@@ -103,11 +84,6 @@ type Config struct {
 	Progress io.Writer
 }
 
-var zoneName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
-
-// maxZones is a number that fits a testbed's subnet with room to spare.
-const maxZones = 16
-
 // withDefaults returns the configuration with defaults filled in, or an error
 // that says what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
@@ -115,20 +91,6 @@ func (c Config) withDefaults() (Config, error) {
 		c.Zones = []string{"za", "zb", "zc"}
 	}
 	c.Zones, c.APIServerFlags = slices.Clone(c.Zones), slices.Clone(c.APIServerFlags)
-	if len(c.Zones) > maxZones {
-		return c, fmt.Errorf("%d zones asked for: use at most %d", len(c.Zones), maxZones)
-	}
-	for i, zone := range c.Zones {
-		if !zoneName.MatchString(zone) {
-			return c, fmt.Errorf("zone name %q: use a DNS label of at most 20 characters", zone)
-		}
-		if slices.Contains(c.Zones[:i], zone) {
-			return c, fmt.Errorf("zone %q is named twice: give each zone a name of its own", zone)
-		}
-	}
-	if c.Topology != Stacked && c.Topology != AllMembers {
-		return c, fmt.Errorf("unknown topology %d: use Stacked or AllMembers", c.Topology)
-	}
 	if c.Programs.apiserver != nil {
 		c.WithoutControllers = c.WithoutControllers || !c.Programs.Controllers()
 		c.WithoutNodes = c.WithoutNodes || c.Programs.Embedded()

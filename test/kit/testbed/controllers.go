@@ -4,7 +4,6 @@
 package testbed
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -39,7 +38,7 @@ func (c *controllers) move(ctx context.Context) error {
 		return fmt.Errorf("start the controllers: no zone has a living apiserver")
 	}
 	kubeconfig := filepath.Join(c.dir, "kcm.kubeconfig")
-	if err := c.writeKubeconfig(kubeconfig, cmp.Or(c.config.ControllersServer, c.fabric.observe(zone))); err != nil {
+	if err := c.writeKubeconfig(kubeconfig, c.fabric.observe(zone)); err != nil {
 		return err
 	}
 	started, err := c.launcher.start(command{

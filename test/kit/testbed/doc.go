@@ -23,7 +23,7 @@
 //
 // # Zones
 //
-// In the stacked topology, the default, every zone has one etcd member and one
+// Every zone has one etcd member and one
 // apiserver that knows only that member, so an apiserver fails with its zone.
 // Programs in a zone reach the API through a virtual IP, as through the
 // kubernetes Service: each new connection goes to an apiserver at random, and
@@ -56,15 +56,12 @@
 // # Faults
 //
 //   - A zone loses its power: CutPower, Restore.
-//   - It loses its connection to other zones, in one direction or both, or has a
-//     bad one: Network.Partition, PartitionOneWay, PartitionFromAll, Heal,
-//     SetWeather.
+//   - It loses its connection to other zones, in one direction or both:
+//     Network.Partition, PartitionOneWay, PartitionFromAll, Heal.
 //   - Connections to the API go silent: Network.SilenceConnections.
-//   - A part of the control plane stands still, dies or waits for its disk:
-//     Parts.Pause, Resume, Kill, Start, SlowDisk. Parts.EtcdLeader says which
-//     member matters most.
-//   - Apiservers reject what a user asks: Cluster.Reject, Admit.
-//   - A program stands still, dies, or has its clock stepped: see Process.
+//   - A part of the control plane stands still or dies: Parts.Pause, Resume,
+//     Kill, Start. Parts.EtcdLeader says which member matters most.
+//   - A program stands still or dies: see Process.
 //
 // # Controllers
 //

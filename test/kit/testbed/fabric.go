@@ -6,6 +6,7 @@ package testbed
 import (
 	"context"
 	"maps"
+	"net"
 	"slices"
 )
 
@@ -21,15 +22,13 @@ type pair struct{ from, to string }
 type fabric interface {
 	// site says where a zone's parts listen, and how others name them.
 	site(zone string) site
-	// etcdURL is how programs in zone from reach the etcd member of zone to.
-	etcdURL(from, to string) string
 	// observe is the URL of a zone's apiserver for the host.
 	observe(zone string) string
 	// vip is the URL of the API for programs in a zone.
 	vip(zone string) string
-	// hosts are the names and addresses that the URLs above use, for the
+	// hosts are the addresses that the URLs above use, besides 127.0.0.1, for the
 	// serving certificate.
-	hosts() []string
+	hosts() []net.IP
 	// inside turns a command line into one that runs in the zone, with the
 	// same process ID.
 	inside(zone string, argv []string) []string
@@ -38,8 +37,6 @@ type fabric interface {
 	// apply brings the network into a state. When it returns, nothing passes
 	// where the state says so. Repeating it is harmless.
 	apply(ctx context.Context, s state) error
-	// weathered counts the packets that weather has held and lost so far.
-	weathered() (late, lost int64)
 	// silenced counts the packets of a zone that were lost by silence, since the
 	// silence or the VIP changed last.
 	silenced(ctx context.Context, zone string) (int, error)
@@ -66,7 +63,6 @@ type state struct {
 	// the first entry covers those that existed at the first silence, the
 	// second those since then that existed at the second, and so on.
 	silenced map[string][]Silence
-	weather  map[string]Weather // of zones
 }
 
 // newState returns the state in which everything passes and no VIP leads
@@ -74,7 +70,7 @@ type state struct {
 func newState() state {
 	return state{
 		dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{},
-		silenced: map[string][]Silence{}, weather: map[string]Weather{},
+		silenced: map[string][]Silence{},
 	}
 }
 
@@ -83,7 +79,6 @@ func (s state) clone() state {
 	c := newState()
 	maps.Copy(c.dark, s.dark)
 	maps.Copy(c.severed, s.severed)
-	maps.Copy(c.weather, s.weather)
 	for zone, backends := range s.vip {
 		c.vip[zone] = slices.Clone(backends)
 	}

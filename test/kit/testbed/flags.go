@@ -27,9 +27,7 @@ func (p *Parts) etcdFlags(zone string) []string {
 		"--listen-peer-urls=https://" + place.peer,
 		"--initial-advertise-peer-urls=" + place.peerURL,
 		"--initial-cluster=" + strings.Join(cluster, ","),
-		"--peer-cert-file=" + p.pki.cert,
-		"--peer-key-file=" + p.pki.key,
-		"--peer-trusted-ca-file=" + p.pki.caFile,
+		"--peer-auto-tls",
 		"--log-level=warn",
 	}
 	if !p.config.SyncToDisk {
@@ -50,7 +48,7 @@ func (p *Parts) apiserverFlags(zone string) []string {
 	flags := []string{
 		"--bind-address=" + host,
 		"--secure-port=" + port,
-		"--etcd-servers=" + strings.Join(p.members(zone), ","),
+		"--etcd-servers=http://" + place.etcd,
 		"--tls-cert-file=" + p.pki.cert,
 		"--tls-private-key-file=" + p.pki.key,
 		"--cert-dir=" + filepath.Join(p.dir, zone),
@@ -68,18 +66,4 @@ func (p *Parts) apiserverFlags(zone string) []string {
 		flags = append(flags, "--permit-port-sharing")
 	}
 	return append(flags, p.config.APIServerFlags...)
-}
-
-// members are the URLs of the etcd members that a zone's apiserver talks to.
-func (p *Parts) members(zone string) []string {
-	own := []string{"http://" + p.fabric.site(zone).etcd}
-	if p.config.Topology == Stacked {
-		return own
-	}
-	for _, other := range p.config.Zones {
-		if other != zone {
-			own = append(own, p.fabric.etcdURL(zone, other))
-		}
-	}
-	return own
 }

@@ -16,16 +16,11 @@ import (
 
 // EtcdLeader returns the zone whose etcd member leads the others. It waits for
 // one: members elect another leader within seconds. A leading member that is
-// cut off from the others counts only until they have elected another. It asks
-// only the members of these zones, if any are named: one without power would
-// keep it waiting.
-func (p *Parts) EtcdLeader(ctx context.Context, zones ...string) (string, error) {
-	if len(zones) == 0 {
-		zones = p.config.Zones
-	}
+// cut off from the others counts only until they have elected another.
+func (p *Parts) EtcdLeader(ctx context.Context) (string, error) {
 	var leader string
 	err := poll(ctx, "find etcd's leader", func(ctx context.Context) error {
-		leader = p.etcdLeader(ctx, zones)
+		leader = p.etcdLeader(ctx)
 		if leader == "" {
 			return errors.New("no member says that it leads")
 		}
@@ -34,28 +29,10 @@ func (p *Parts) EtcdLeader(ctx context.Context, zones ...string) (string, error)
 	return leader, err
 }
 
-// MoveEtcdLeader has the member of a zone lead the others. All members must be up.
-func (p *Parts) MoveEtcdLeader(ctx context.Context, zone string) error {
-	return poll(ctx, "move etcd's leader to zone "+zone, func(ctx context.Context) error {
-		leader := p.etcdLeader(ctx, p.config.Zones)
-		if leader == zone {
-			return nil
-		}
-		id := p.etcdStatus(ctx, zone).Header.Member
-		if leader == "" || id == "" {
-			return errors.New("no member leads, or that of the zone is away")
-		}
-		var none struct{}
-		if err := p.askEtcd(ctx, leader, "transfer-leadership", `{"targetID":"`+id+`"}`, &none); err != nil {
-			return err
-		}
-		return errors.New("it is asked to") // the next answers show whether it did
-	})
-}
-
-// etcdLeader asks these members at the same time, and believes the one that leads
+// etcdLeader asks all members at the same time, and believes the one that leads
 // in the latest term.
-func (p *Parts) etcdLeader(ctx context.Context, zones []string) string {
+func (p *Parts) etcdLeader(ctx context.Context) string {
+	zones := p.config.Zones
 	answers := make([]etcdStatus, len(zones))
 	var all sync.WaitGroup
 	for i, zone := range zones {

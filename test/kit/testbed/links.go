@@ -18,7 +18,6 @@ type links struct {
 	zones    []string
 	ports    []*reservation
 	sites    map[string]site
-	etcds    map[pair]string   // relays to etcd's client ports
 	outside  map[string]string // relays from the host to the apiservers
 	vips     map[string]string // each zone's virtual IP
 	proxies  map[string]string // each zone's way to the other etcd members
@@ -31,7 +30,7 @@ type links struct {
 func newLinks(zones []string) (*links, error) {
 	l := &links{
 		exchange: newExchange(), zones: zones,
-		sites: map[string]site{}, etcds: map[pair]string{}, outside: map[string]string{},
+		sites: map[string]site{}, outside: map[string]string{},
 		vips: map[string]string{}, proxies: map[string]string{}, backends: map[string][]string{},
 	}
 	for _, zone := range zones {
@@ -50,17 +49,16 @@ func newLinks(zones []string) (*links, error) {
 // addSite reserves the ports of a zone's control plane.
 func (l *links) addSite(zone string) error {
 	var addrs [3]string
-	shared := true
 	for i := range addrs {
 		port, err := reserve()
 		if err != nil {
 			return fmt.Errorf("reserve ports for zone %s: %w", zone, err)
 		}
 		l.ports = append(l.ports, port)
-		addrs[i], shared = port.addr, shared && port.held
+		addrs[i] = port.addr
 	}
 	l.sites[zone] = site{
-		etcd: addrs[0], peer: addrs[1], apiserver: addrs[2], shared: shared,
+		etcd: addrs[0], peer: addrs[1], apiserver: addrs[2], shared: true,
 		peerURL: "https://" + zone + "." + peerDomain + ":2380",
 	}
 	return nil
@@ -72,9 +70,6 @@ func (l *links) addRelays(zone string) error {
 	peers := map[string]string{}
 	for _, to := range l.zones {
 		peers[to] = l.sites[to].peer
-		if l.etcds[pair{zone, to}], err = l.exchange.serve(zone, fixed(to, l.sites[to].etcd)); err != nil {
-			return err
-		}
 	}
 	if l.outside[zone], err = l.exchange.serve(host, fixed(zone, l.sites[zone].apiserver)); err != nil {
 		return err
@@ -106,16 +101,14 @@ func (l *links) service(zone string) chooser {
 }
 
 func (l *links) site(zone string) site                   { return l.sites[zone] }
-func (l *links) etcdURL(from, to string) string          { return "http://" + l.etcds[pair{from, to}] }
 func (l *links) observe(zone string) string              { return "https://" + l.outside[zone] }
 func (l *links) vip(zone string) string                  { return "https://" + l.vips[zone] }
-func (l *links) hosts() []string                         { return []string{"127.0.0.1", "*." + peerDomain} }
+func (l *links) hosts() []net.IP                         { return nil }
 func (l *links) inside(_ string, argv []string) []string { return argv }
 func (l *links) environ(zone string) []string {
 	return []string{"HTTPS_PROXY=http://" + l.proxies[zone]}
 }
 
-func (l *links) weathered() (late, lost int64)                 { return 0, 0 }
 func (l *links) silenced(context.Context, string) (int, error) { return 0, nil }
 
 // apply sets the valves, then the backends of the virtual IPs.

@@ -8,18 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/zonelect/zonelect/test/kit/sharedport"
 )
@@ -32,7 +27,7 @@ const silence = time.Second
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
-		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder, "tell": playTeller, "ask": playAsker,
+		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder, "tell": playTeller,
 	}
 	if role, ok := roles[os.Getenv(roleVariable)]; ok {
 		if err := role(os.Args[1:]); err != nil {
@@ -178,42 +173,4 @@ func playTeller(args []string) error {
 		_, err = fmt.Fprintln(conn, "ping")
 	}
 	return err
-}
-
-// playAsker (KUBECONFIG, USER) keeps asking the API the same thing, as this
-// user if there is one, on one connection that it replaces when that is silent.
-// It prints the answer whenever that changes.
-func playAsker(args []string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", args[0])
-	if err != nil {
-		return err
-	}
-	config.Timeout, config.Impersonate.UserName, config.NextProtos = silence, args[1], []string{"http/1.1"}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return err
-	}
-	for last := ""; ; time.Sleep(20 * time.Millisecond) {
-		now := askOnce(client, config.Host+"/api/v1/namespaces/default/configmaps/none")
-		if now != last {
-			fmt.Println(now)
-		}
-		last = now
-	}
-}
-
-// askOnce returns the status of the answer, or why there was none.
-func askOnce(client *http.Client, url string) string {
-	response, err := client.Get(url)
-	if err != nil {
-		return outcome(err)
-	}
-	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return outcome(err)
-	}
-	if after := response.Header.Get("Retry-After"); after != "" {
-		return response.Status + ", retry after " + after
-	}
-	return response.Status
 }

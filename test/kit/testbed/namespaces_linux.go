@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,10 +23,9 @@ const closeTimeout = 30 * time.Second
 // namespaces is the network of Linux network namespaces, one per zone, each
 // with a veth to the host, which routes between them.
 type namespaces struct {
-	slot   *slot
-	zones  []string
-	last   state   // what was applied last
-	detour *detour // nil as long as no zone had weather
+	slot  *slot
+	zones []string
+	last  state // what was applied last
 }
 
 // NamespacesPossible returns nil if this process can make network namespaces,
@@ -106,15 +105,14 @@ func (n *namespaces) site(zone string) site {
 	return site{etcd: ip + ":2379", peer: ip + ":2380", peerURL: "https://" + ip + ":2380", apiserver: ip + ":6443"}
 }
 
-func (n *namespaces) etcdURL(_, to string) string { return "http://" + n.site(to).etcd }
-func (n *namespaces) observe(zone string) string  { return "https://" + n.site(zone).apiserver }
-func (n *namespaces) vip(string) string           { return "https://" + serviceIP + ":443" }
-func (n *namespaces) environ(string) []string     { return nil }
+func (n *namespaces) observe(zone string) string { return "https://" + n.site(zone).apiserver }
+func (n *namespaces) vip(string) string          { return "https://" + serviceIP + ":443" }
+func (n *namespaces) environ(string) []string    { return nil }
 
-func (n *namespaces) hosts() []string {
-	hosts := []string{serviceIP}
+func (n *namespaces) hosts() []net.IP {
+	hosts := []net.IP{net.ParseIP(serviceIP)}
 	for _, zone := range n.zones {
-		hosts = append(hosts, n.address(zone))
+		hosts = append(hosts, net.ParseIP(n.address(zone)))
 	}
 	return hosts
 }
@@ -143,11 +141,6 @@ func (n *namespaces) apply(ctx context.Context, s state) error {
 			return err
 		}
 	}
-	if !maps.Equal(s.weather, n.last.weather) {
-		if err := n.divert(ctx, s); err != nil {
-			return fmt.Errorf("make the network slow or lossy: %w", err)
-		}
-	}
 	n.last = s.clone()
 	return nil
 }
@@ -173,9 +166,5 @@ func (n *namespaces) applyZone(ctx context.Context, zone string, s state) error 
 func (n *namespaces) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	var err error
-	if n.detour != nil {
-		err = n.detour.close()
-	}
-	return errors.Join(err, n.slot.clear(ctx), n.slot.release())
+	return errors.Join(n.slot.clear(ctx), n.slot.release())
 }

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// Network is the network between the zones: partitions, weather, silence, and
-// where the virtual IPs lead.
+// Network is the network between the zones: partitions, silence, and where
+// the virtual IPs lead.
 type Network struct{ *routes }
 
 // Partition silently cuts the traffic between two zones, both ways, on

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 )
 
 // Parts are the parts of the control plane in the zones: etcd's members and the
@@ -60,7 +61,7 @@ func (p *Parts) signalPart(z *zone, part Part, freeze bool) error {
 	if err != nil {
 		return err
 	}
-	signal := map[bool]os.Signal{true: stopSignal, false: continueSignal}[freeze]
+	signal := map[bool]os.Signal{true: syscall.SIGSTOP, false: syscall.SIGCONT}[freeze]
 	if err := running.process.Signal(signal); err != nil {
 		return fmt.Errorf("send %s to the %s: %w", signal, part, err)
 	}
@@ -85,9 +86,6 @@ func (p *Parts) Kill(ctx context.Context, part Part, zone string) error {
 	running, err := z.part(part)
 	if err == nil {
 		err = running.kill(ctx)
-	}
-	if err == nil && part == Etcd {
-		err = p.slowDisk(z, 0)
 	}
 	if err != nil {
 		return fmt.Errorf("kill the %s of zone %s: %w", part, zone, err)
@@ -154,21 +152,6 @@ func (p *Parts) RestartAPIServer(ctx context.Context, zone string) error {
 		return err
 	}
 	return p.Start(ctx, APIServer, zone)
-}
-
-// PID is the process ID of a part in a zone, for reading what it uses.
-func (p *Parts) PID(part Part, zone string) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	z, err := p.poweredZone(zone)
-	if err != nil {
-		return 0, fmt.Errorf("find the %s of zone %s: %w", part, zone, err)
-	}
-	running, err := z.part(part)
-	if err != nil {
-		return 0, err
-	}
-	return running.process.Pid, nil
 }
 
 // part returns a zone's running part, or the one that ran last. The zone has

@@ -4,19 +4,11 @@
 package testbed
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
@@ -26,113 +18,34 @@ import (
 // secret: it opens a testbed on loopback or in private namespaces.
 const adminToken = "zonelect-testbed-admin"
 
-// certificateLife is far longer than any testbed lives.
-const certificateLife = 30 * 24 * time.Hour
-
-// pki is the files of the control plane's TLS and tokens.
+// pki is the files of the API servers' TLS and tokens. etcd's members make
+// certificates of their own.
 type pki struct {
 	ca      []byte // PEM
-	caFile  string
-	cert    string // one serving and client certificate for all parts
+	cert    string
 	key     string
 	account string // key of service account tokens
 	tokens  string
 }
 
-// newPKI makes a certificate authority, a certificate for these hosts and the
-// token file in dir.
-func newPKI(dir string, hosts []string) (*pki, error) {
+// newPKI makes a certificate for these hosts, its authority, and the token file
+// in dir.
+func newPKI(dir string, hosts []net.IP) (*pki, error) {
 	p := &pki{
-		caFile: filepath.Join(dir, "ca.crt"), cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"),
+		cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"),
 		account: filepath.Join(dir, "account.key"), tokens: filepath.Join(dir, "tokens.csv"),
 	}
-	authority, authorityKey, err := newAuthority()
+	chain, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", hosts, []string{"localhost", "kubernetes.default.svc"})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make the serving certificate: %w", err)
 	}
-	p.ca = pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: authority.Raw})
-	leaf, leafKey, err := newLeaf(authority, authorityKey, hosts)
+	account, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make the key of service accounts: %w", err)
 	}
-	accountKey, err := newKey()
-	if err != nil {
-		return nil, err
+	p.ca = chain
+	for file, data := range map[string][]byte{p.cert: chain, p.key: key, p.account: account, p.tokens: []byte(adminToken + `,admin,admin,"system:masters"` + "\n")} {
+		err = errors.Join(err, os.WriteFile(file, data, 0o600))
 	}
-	return p, errors.Join(
-		writeFile(p.caFile, p.ca),
-		writeFile(p.cert, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: leaf})),
-		writeKey(p.key, leafKey),
-		writeKey(p.account, accountKey),
-		writeFile(p.tokens, []byte(adminToken+`,admin,admin,"system:masters"`+"\n")),
-	)
-}
-
-// newKey makes a private key.
-func newKey() (*ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a private key: %w", err)
-	}
-	return key, nil
-}
-
-// newAuthority makes a self-signed certificate authority.
-func newAuthority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	key, err := newKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	// Programs whose wall clocks are stepped back must find its certificates valid,
-	// too.
-	authority, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "zonelect-testbed", NotBefore: time.Now().Add(-certificateLife)}, key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a certificate authority: %w", err)
-	}
-	return authority, key, nil
-}
-
-// newLeaf makes a certificate for these names and addresses, and loopback.
-func newLeaf(authority *x509.Certificate, authorityKey *ecdsa.PrivateKey, hosts []string) ([]byte, *ecdsa.PrivateKey, error) {
-	key, err := newKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2),
-		Subject:      pkix.Name{CommonName: "controlplane"},
-		NotBefore:    authority.NotBefore,
-		NotAfter:     time.Now().Add(certificateLife),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	for _, name := range append([]string{"127.0.0.1", "localhost", "kubernetes.default.svc"}, hosts...) {
-		if ip := net.ParseIP(name); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, name)
-		}
-	}
-	leaf, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make the serving certificate: %w", err)
-	}
-	return leaf, key, nil
-}
-
-// writeKey writes a private key as PEM.
-func writeKey(file string, key *ecdsa.PrivateKey) error {
-	data, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return fmt.Errorf("encode the key for %s: %w", file, err)
-	}
-	return writeFile(file, data)
-}
-
-// writeFile writes a file that only this user may read.
-func writeFile(file string, data []byte) error {
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		return fmt.Errorf("write the control plane's files: %w", err)
-	}
-	return nil
+	return p, err
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // ProcessSpec is a program to run in a zone.
@@ -31,7 +32,6 @@ type Process struct {
 	zone   string
 	task   *task
 	output *transcript
-	clock  string // the file by which its wall clock is stepped
 }
 
 // StartProcess runs a program in a zone. The program ends by itself, by its
@@ -47,14 +47,10 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	clock, err := newClock(filepath.Join(t.dir, zone), spec.Name)
-	if err != nil {
-		return nil, err
-	}
 	output := newTranscript()
 	started, err := t.launcher.start(command{
 		name: spec.Name, argv: t.fabric.inside(zone, append([]string{spec.Path}, spec.Args...)),
-		env: append([]string{clockVariable + "=" + clock}, spec.Env...), stdout: output, stderr: filepath.Join(t.dir, zone, spec.Name+".log"),
+		env: spec.Env, stdout: output, stderr: filepath.Join(t.dir, zone, spec.Name+".log"),
 	})
 	if err != nil {
 		return nil, err
@@ -64,14 +60,11 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 		<-started.done
 		output.end()
 	})
-	return &Process{bed: t.shared, zone: zone, task: started, output: output, clock: clock}, nil
+	return &Process{bed: t.shared, zone: zone, task: started, output: output}, nil
 }
 
 // PID is the program's process ID.
 func (p *Process) PID() int { return p.task.process.Pid }
-
-// Zone is where the program runs.
-func (p *Process) Zone() string { return p.zone }
 
 // Log is the file with the program's standard error.
 func (p *Process) Log() string { return p.task.log }
@@ -115,17 +108,17 @@ func (p *Process) Wait(ctx context.Context) error {
 // Pause freezes the program (SIGSTOP). When Pause returns, the program is
 // frozen; its connections stay open.
 func (p *Process) Pause() error {
-	if err := p.signal(stopSignal); err != nil {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	return p.task.awaitStill(p.bed.ctx)
 }
 
 // Resume lets a paused program go on (SIGCONT).
-func (p *Process) Resume() error { return p.signal(continueSignal) }
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 // Terminate asks the program to end (SIGTERM).
-func (p *Process) Terminate() error { return p.signal(terminateSignal) }
+func (p *Process) Terminate() error { return p.signal(syscall.SIGTERM) }
 
 // Kill ends the program at once (SIGKILL); see Done. Killing a program that has
 // ended is not an error.

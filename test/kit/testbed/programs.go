@@ -4,6 +4,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func Found() (Programs, error) {
 
 // envtest returns the programs in a directory of envtest's, which has no kube-controller-manager.
 func envtest(dir string) (Programs, error) {
-	p := Programs{etcd: []string{filepath.Join(dir, program("etcd"))}, apiserver: []string{filepath.Join(dir, program("kube-apiserver"))}}
+	p := Programs{etcd: []string{filepath.Join(dir, "etcd")}, apiserver: []string{filepath.Join(dir, "kube-apiserver")}}
 	for _, argv := range [][]string{p.etcd, p.apiserver} {
 		if _, err := exec.LookPath(argv[0]); err != nil {
 			return Programs{}, fmt.Errorf("there is no program %s", filepath.Base(argv[0]))
@@ -93,19 +94,10 @@ func envtest(dir string) (Programs, error) {
 // stored are the directories of setup-envtest's store for this system, the newest version first.
 // Where the store is: https://github.com/kubernetes-sigs/controller-runtime/tree/main/tools/setup-envtest.
 func stored() []string {
-	var store string
 	home, _ := os.UserHomeDir() // without one there is no store
-	switch runtime.GOOS {
-	case "windows":
-		store = filepath.Join(os.Getenv("LocalAppData"), "kubebuilder-envtest")
-	case "darwin":
+	store := filepath.Join(cmp.Or(os.Getenv("XDG_DATA_HOME"), filepath.Join(home, ".local", "share")), "kubebuilder-envtest")
+	if runtime.GOOS == "darwin" {
 		store = filepath.Join(home, "Library", "Application Support", "io.kubebuilder.envtest")
-	default:
-		data := os.Getenv("XDG_DATA_HOME")
-		if data == "" {
-			data = filepath.Join(home, ".local", "share")
-		}
-		store = filepath.Join(data, "kubebuilder-envtest")
 	}
 	suffix := "-" + runtime.GOOS + "-" + runtime.GOARCH
 	dirs, _ := filepath.Glob(filepath.Join(store, "k8s", "*"+suffix)) // the pattern is well-formed

@@ -36,15 +36,6 @@ func (s *shared) waitFor(ctx context.Context, part *task, url string) error {
 	return nil
 }
 
-// discard reads an answer to its end.
-func discard(response *http.Response) error {
-	_, err := io.Copy(io.Discard, response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	return nil
-}
-
 // get requests a URL as admin and expects status 200.
 func get(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -103,20 +103,16 @@ func (s *shared) cutOffZones() []string {
 // well reports whether a zone's apiserver serves, as far as the testbed
 // controls that. The caller holds mu.
 func (s *shared) well(z *zone) bool {
-	return z.ready && z.apiserver.runs() && (z.etcd.runs() || s.config.Topology == AllMembers || s.config.Programs.Embedded())
+	return z.ready && z.apiserver.runs() && (z.etcd.runs() || s.config.Programs.Embedded())
 }
 
 // client is an HTTP client that trusts the testbed's authority and keeps no
 // connections, because the far end may be dead by the next time.
 func (s *shared) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tlsConfig()}}
-}
-
-// tlsConfig trusts the testbed's authority.
-func (s *shared) tlsConfig() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.pki.ca)
-	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	trust := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust}}
 }
 
 // say reports progress.

@@ -79,7 +79,7 @@ func (s *slot) unused(ctx context.Context) bool {
 	return err == nil && strings.TrimSpace(routes) == ""
 }
 
-// clear removes the table, the rules and all namespaces that have the slot's names; the
+// clear removes the table and all namespaces that have the slot's names; the
 // links go with their namespaces. There is no table without a namespace, because the
 // table is made later and removed earlier.
 func (s *slot) clear(ctx context.Context) error {
@@ -91,7 +91,7 @@ func (s *slot) clear(ctx context.Context) error {
 	if err := run(ctx, table, "nft", "-f", "-"); err != nil {
 		return err
 	}
-	failed := s.clearRules(ctx)
+	var failed error
 	for _, file := range found {
 		failed = errors.Join(failed, s.removeNamespace(ctx, filepath.Base(file)))
 	}

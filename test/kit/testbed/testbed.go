@@ -62,7 +62,7 @@ func newTestbed(config Config) *Testbed {
 		steer: map[string][]string{}, frozenVIP: map[string][]string{},
 	}
 	return &Testbed{
-		Network: &Network{r}, Parts: &Parts{r}, Cluster: &Cluster{shared: all, rejected: map[string]bool{}}, routes: r,
+		Network: &Network{r}, Parts: &Parts{r}, Cluster: &Cluster{all}, routes: r,
 	}
 }
 

@@ -21,7 +21,6 @@ type zone struct {
 	apiserver *task
 	kubelet   *kubelet
 	programs  []*task
-	disk      *throttle // what slows etcd's disk, if anything
 }
 
 // kill stops the zone's kubelet and kills all its processes, at once. It
@@ -39,9 +38,6 @@ func (z *zone) kill(ctx context.Context) error {
 		}
 	}
 	all.Wait()
-	if z.disk != nil {
-		failures = append(failures, z.disk.end(z.etcd))
-	}
-	z.kubelet, z.etcd, z.apiserver, z.programs, z.disk, z.ready = nil, nil, nil, nil, nil, false
+	z.kubelet, z.etcd, z.apiserver, z.programs, z.ready = nil, nil, nil, nil, false
 	return errors.Join(failures...)
 }

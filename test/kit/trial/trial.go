@@ -70,21 +70,6 @@ func Build(ctx context.Context, kinds ...Kind) error {
 	return nil
 }
 
-// MakeSteppable makes Start run these programs with wall clocks that can be
-// stepped (see testbed.BuildSteppable).
-func MakeSteppable(ctx context.Context, kinds ...Kind) error {
-	programs.mu.Lock()
-	defer programs.mu.Unlock()
-	for _, kind := range kinds {
-		path, err := testbed.BuildSteppable(ctx, "./test/programs/"+string(kind))
-		if err != nil {
-			return err
-		}
-		programs.paths[kind] = path
-	}
-	return nil
-}
-
 // Seat is one candidate in a zone.
 type Seat struct {
 	*testbed.Process
@@ -94,7 +79,6 @@ type Seat struct {
 	mu     sync.Mutex
 	events []events.Event
 	more   chan struct{} // closed when there is another event
-	step   time.Duration
 }
 
 // Start builds the program, if need be, and runs it in the zone. The identity
@@ -131,31 +115,11 @@ func (s *Seat) read(lines <-chan testbed.Line) {
 			continue
 		}
 		s.mu.Lock()
-		s.step = e.Time.Sub(line.Time).Round(time.Hour)
-		e.Time = unstepped(e.Time, line.Time)
-		e.Sent = unstepped(e.Sent, line.Time)
 		s.events = append(s.events, e)
 		close(s.more)
 		s.more = make(chan struct{})
 		s.mu.Unlock()
 	}
-}
-
-// unstepped returns the true time of an event that a program printed just now,
-// with a wall clock that may have been stepped by whole hours.
-func unstepped(t, now time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.Add(-t.Sub(now).Round(time.Hour))
-}
-
-// Stepped returns by how many whole hours the program's wall clock was off when
-// it printed its last event.
-func (s *Seat) Stepped() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.step
 }
 
 // Events returns what was printed so far.

@@ -1,8 +1,6 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
-
 package testbed
 
 import (
@@ -17,7 +15,6 @@ import (
 // SO_REUSEPORT, so that no other program gets it, even between two starts.
 type reservation struct {
 	addr string
-	held bool
 	fd   int
 }
 
@@ -33,7 +30,7 @@ func reserve() (*reservation, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
-	return &reservation{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), held: true, fd: fd}, nil
+	return &reservation{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), fd: fd}, nil
 }
 
 // bind gives the socket a free port, which it returns.
