@@ -446,7 +446,6 @@ type tally struct {
 	first, last uint64 // seeds
 	schedules   int
 	failovers   int
-	unlawful    int
 	overlaps    map[string]int
 	virtual     time.Duration
 }
@@ -457,9 +456,6 @@ func (t *tally) add(seed uint64, r result) {
 	}
 	t.first, t.last = min(t.first, seed), max(t.last, seed)
 	t.schedules++
-	if len(r.faults) > 0 {
-		t.unlawful++
-	}
 	t.failovers += r.failovers
 	t.virtual += r.virtual
 	for why, n := range r.overlaps {
