@@ -65,7 +65,7 @@ func ask(t *testing.T, address string, ca []byte) *asked {
 func TestAnOutageEndsNoLastingManagerAndNoTermOfAPatientOne(t *testing.T) {
 	g := ownGround(t, plain)
 	locks := map[string][]string{"lasting": {"--lasting"}, "patient": {"--lasting", "--patient"}}
-	seats, hooks := map[string][]*trial.Seat{}, []*asked{}
+	seats, serving, hooks := map[string][]*trial.Seat{}, map[string][]byte{}, []*asked{}
 	for lock, args := range locks {
 		for i := range 2 {
 			address, certs, ca := trial.Webhook(t)
@@ -73,12 +73,15 @@ func TestAnOutageEndsNoLastingManagerAndNoTermOfAPatientOne(t *testing.T) {
 			must(t, err)
 			await(t, s, "started", time.Time{})
 			seats[lock] = append(seats[lock], s)
-			hooks = append(hooks, ask(t, address, ca))
+			serving[address] = ca
 		}
 		awaitAny(t, seats[lock], "leading", time.Time{})
 	}
 	for lock := range locks {
-		g.reconciled(t, lock) // so each leader has renewed its lease
+		g.reconciled(t, lock)
+	}
+	for address, ca := range serving {
+		hooks = append(hooks, ask(t, address, ca))
 	}
 	must(t, g.Parts.Pause(testbed.APIServer))
 	time.Sleep(2 * lease)
