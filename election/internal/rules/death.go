@@ -33,7 +33,7 @@ func (o *Observer) isDiscontinuous(s locks.Snapshot) bool {
 	case !o.exists, TenureOf(s.Record) == TenureOf(o.renewal):
 		return o.discontinuous
 	}
-	return o.uid != s.Version.UID || s.Record.Transitions <= o.renewal.Transitions || o.isEarlier(s)
+	return o.uid != s.Version.UID || s.Record.Transitions <= o.most || o.isEarlier(s)
 }
 
 // isEarlier reports whether a snapshot's record is of an earlier term than the one seen before: somebody

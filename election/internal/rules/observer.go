@@ -38,6 +38,7 @@ type Observer struct {
 	renewal locks.Record   // the last record seen to exist
 	exists  bool           // renewal is set
 	uid     string         // of renewal's object
+	most    int32          // the most transitions that were seen on that object
 	prior   locks.Record   // the record that was seen right before renewal, if any
 	gaveUp  bool           // renewal is empty because its holder gave the lock up, or it never had one
 
@@ -158,6 +159,10 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		o.restored = o.others && o.wrote(s.Record) && (s.Record.Details.Token != 0 || TenureOf(s.Record) == o.term) ||
 			o.restored && TenureOf(s.Record) == TenureOf(o.renewal)
 	}
+	if o.uid != s.Version.UID || o.startOver {
+		o.most = 0
+	}
+	o.most = max(o.most, s.Record.Transitions)
 	o.others = o.others || s.Record.Holder != "" && !o.IsOfThisProcess(s.Record)
 	switch still := o.stillEmpty(s); {
 	case !still:

@@ -56,3 +56,26 @@ func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestS3TheDeathOfAHolderWhoseRecordWasPutBackProvesNothing: whoever led since may live. Records were put back
+// twice, so that the transitions of the newest term are fewer than those of the last but one.
+func TestS3TheDeathOfAHolderWhoseRecordWasPutBackProvesNothing(t *testing.T) {
+	start := time.Now()
+	record := func(holder string, transitions int32) locks.Record {
+		return locks.Record{
+			Holder: holder, LeaseDuration: time.Minute, AcquireTime: start, RenewTime: start, Transitions: transitions,
+			Details: locks.Details{Holder: holder},
+		}
+	}
+	o := NewObserver(Self{Identity: "me", Lease: time.Minute})
+	for i, r := range []locks.Record{record("a", 3), record("b", 9), record("a", 3), record("c", 4), record("b", 9)} {
+		o.Observe(locks.Snapshot{Version: locks.Version{Number: uint64(i + 1), UID: "u", Opaque: r}, Record: r}, start)
+	}
+	if _, suspected := o.Suspect(); suspected {
+		t.Error("b is suspected")
+	}
+	o.ProvenDead(TenureOf(record("b", 9)), start)
+	if free, _ := o.Free(); free.Cause != status.CauseExpired {
+		t.Errorf("the lock is free, because it was %s", free.Cause)
+	}
+}
