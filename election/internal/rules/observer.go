@@ -8,6 +8,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/locks"
@@ -50,6 +51,7 @@ type Observer struct {
 	gap           bool      // the record was found gone, and others may have come and gone
 	discontinuous bool      // renewal's term does not follow the one seen before
 	others        bool      // somebody else was seen to hold the lock since this candidate's last term began
+	claims        [4]Tenure // what this candidate has tried to take since it saw that, the newest first
 	restored      bool      // renewal's term came back: the history went back, or somebody put it back over another's
 
 	origin       origin // of renewal, if this candidate created its object
@@ -155,15 +157,17 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	switch {
 	case o.startOver:
 		o.restored = TenureOf(o.renewal) != o.term
-	case s.Record.Holder != "": // an acquisition of this candidate has no token, and is of no term yet
-		o.restored = o.others && o.wrote(s.Record) && (s.Record.Details.Token != 0 || TenureOf(s.Record) == o.term) ||
+	case s.Record.Holder != "":
+		o.restored = o.others && o.wrote(s.Record) && !slices.Contains(o.claims[:], TenureOf(s.Record)) ||
 			o.restored && TenureOf(s.Record) == TenureOf(o.renewal)
 	}
 	if o.uid != s.Version.UID || o.startOver {
 		o.most = 0
 	}
 	o.most = max(o.most, s.Record.Transitions)
-	o.others = o.others || s.Record.Holder != "" && !o.IsOfThisProcess(s.Record)
+	if s.Record.Holder != "" && !o.IsOfThisProcess(s.Record) {
+		o.others, o.claims = true, [4]Tenure{}
+	}
 	switch still := o.stillEmpty(s); {
 	case !still:
 		o.gaveUp = o.givenUp(s)

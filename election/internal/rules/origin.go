@@ -60,6 +60,7 @@ func (o *Observer) Takeover(me locks.Candidate, wall time.Time) (base locks.Vers
 		r.Details.Waits, r.LeaseDuration = PastUnknown, o.LongerLease()
 	}
 	r.Details.Nonce = o.self.Nonce
+	o.claims = [4]Tenure{TenureOf(r), o.claims[0], o.claims[1], o.claims[2]}
 	return base, r
 }
 

@@ -79,3 +79,28 @@ func TestS3TheDeathOfAHolderWhoseRecordWasPutBackProvesNothing(t *testing.T) {
 		t.Errorf("the lock is free, because it was %s", free.Cause)
 	}
 }
+
+// TestS3AnAcquisitionOfItsOwnThatWasPutBackIsNotReclaimedAtOnce, though it never became a term.
+func TestS3AnAcquisitionOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
+	start := time.Now()
+	const lease = time.Minute
+	o := NewObserver(Self{Identity: "me", Nonce: "n", Lease: lease})
+	number := uint64(0)
+	sees := func(r locks.Record) time.Duration {
+		number++
+		o.Observe(locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: r}, Record: r}, start)
+		free, _ := o.Free()
+		return free.At.Sub(start)
+	}
+	other := locks.Record{Holder: "b", LeaseDuration: lease, RenewTime: start, Details: locks.Details{Holder: "b"}}
+	sees(other)
+	_, taken := o.Takeover(locks.Candidate{Identity: "me"}, start)
+	if wait := sees(taken); wait != 0 || !o.Holds() {
+		t.Errorf("its own acquisition is reclaimed after %v", wait)
+	}
+	other.Transitions = taken.Transitions + 1
+	sees(other)
+	if wait := sees(taken); wait != lease || o.Holds() {
+		t.Errorf("the acquisition that was put back is reclaimed after %v", wait)
+	}
+}

@@ -1398,7 +1398,7 @@ var mutants = []mutant{
 		"election/internal/rules/death.go", `|| o.discontinuous ||`, `||`,
 		"election/TestARecordThatCameBackEndsByTimeAlone"},
 	{"proof", "a record that came back as if it were the next term is of a dead holder",
-		"election/internal/rules/death.go", `s.Record.Transitions <= o.renewal.Transitions`, `s.Record.Transitions < o.renewal.Transitions`,
+		"election/internal/rules/death.go", `s.Record.Transitions <= o.most`, `s.Record.Transitions < o.renewal.Transitions`,
 		"election/TestARecordThatCameBackEndsByTimeAlone"},
 	{"proof", "the process lock in another network namespace is proof",
 		"internal/proof/proof.go", `		case "":
