@@ -24,18 +24,18 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":        28835, // without comments and blanks
-	"lines of tests":       63281,
-	"tokens of code":       217499,
-	"tokens of tests":      548162,
-	"words of Markdown":    34729,
+	"lines of code":        28836, // without comments and blanks
+	"lines of tests":       61425,
+	"tokens of code":       217503,
+	"tokens of tests":      533669,
+	"words of Markdown":    33599,
 	"direct requirements":  9,   // of the root module
 	"exported names":       240, // of the root module, without fields
 	"options":              31,  // fields of operator.Options
 	"flags":                19,  // of an operator
 	"packages of internal": 22,  // the root module's
-	"lines of over 140":    1029,
-	"files of over 500":    17,
+	"lines of over 140":    1015,
+	"files of over 500":    16,
 }
 
 func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {

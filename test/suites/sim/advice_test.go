@@ -6,6 +6,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/locks"
@@ -48,6 +49,9 @@ func (p *process) peers(ctx context.Context, tell func([]locks.Peer)) {
 func (p *process) dead(ctx context.Context, holder locks.Suspect) error {
 	q := p.world.named(holder.Details.Holder)
 	if q == nil || p.pick(4) == 0 {
+		return errNotYet
+	}
+	if knew, back := p.world.back.Load(q); back && !slices.Contains(knew.([]*process), p) {
 		return errNotYet
 	}
 	select {

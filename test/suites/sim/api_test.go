@@ -69,12 +69,24 @@ func recordOf(o apitest.Object) *locks.Record {
 	if o == nil {
 		return nil
 	}
+	r := record.Read(leaseOf(o))
+	return &r
+}
+
+func leaseOf(o apitest.Object) *coordinationv1.Lease {
 	l := &coordinationv1.Lease{}
 	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
 		panic(err)
 	}
-	r := record.Read(l)
-	return &r
+	return l
+}
+
+// withRecord is a Lease with another record on it.
+func withRecord(o apitest.Object, r locks.Record) (changed apitest.Object) {
+	if err := json.Unmarshal(apitest.Marshal(record.Write(leaseOf(o), r)), &changed); err != nil {
+		panic(err)
+	}
+	return changed
 }
 
 func (a *api) wire(p *process) *wire {
@@ -137,6 +149,10 @@ func (a *api) hurt(path string, s step) {
 				delete(spec(o), "leaseDurationSeconds")
 			}
 		})
+	case putBack:
+		if earlier := a.world.earlier(); earlier != nil {
+			a.change(path, func(o apitest.Object) { maps.Copy(o, withRecord(o, *earlier)) })
+		}
 	case compact:
 		a.server.Compact()
 	}

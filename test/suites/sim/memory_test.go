@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ var (
 var inMemory = &population{
 	name: "memory", seats: 3, steps: 200, mixes: ourMixes,
 	faults: []fault{
-		cut, cut, oneWay, mute, lose, slow, refuse, pause, outage,
+		cut, cut, oneWay, mute, lose, slow, refuse, pause, outage, pretend, putBack, putBack,
 		freeze, freeze, sicken, crash, crash, crash, restart, restart, resign, resign, give, give,
 		remove, hide, empty, compact, ask, empties, retime, meddle, meddle, meddle,
 	},
@@ -66,9 +67,32 @@ func (m *oneLock) harm(s step) {
 		m.change(func(r *locks.Record) { r.Details.Request = handovers.Format(handovers.Request{Holder: r.Holder}) })
 	case empties:
 		m.change(func(r *locks.Record) { r.Evacuated = zoneOf(s) })
+	case putBack:
+		if earlier := m.world.earlier(); earlier != nil {
+			m.change(func(r *locks.Record) { *r = *earlier })
+		}
 	case compact:
 		m.lock.Expire()
 	}
+}
+
+// earlier is the last record of the term before, if somebody may put it back: all that campaign have seen
+// who led since, and wait for it as long as they would for that one. Whoever came after it cannot prove that
+// its holder is dead.
+func (w *world) earlier() *locks.Record {
+	all := w.current()
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	now := &w.judge.lease
+	before := now.replaced
+	if before == nil || before.by == nil || w.population.coarse || before.record.LeaseDuration < now.lasts {
+		return nil
+	}
+	if slices.ContainsFunc(all, func(p *process) bool { return p.elector != nil && p.elector.Status().Holder != now.holder }) {
+		return nil
+	}
+	w.back.Store(before.by, slices.DeleteFunc(all, func(p *process) bool { return p.started.After(before.since) }))
+	return &before.record
 }
 
 // noZone is the degree of a step that ends an evacuation.

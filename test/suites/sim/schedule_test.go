@@ -16,15 +16,16 @@ type fault string
 
 const (
 	// To one process, for a while.
-	cut    fault = "cut"          // nothing gets through, either way
-	oneWay fault = "one-way"      // writes arrive, no answer and no event comes back
-	mute   fault = "mute"         // watches fall silent permanently, and nothing ends them
-	lose   fault = "lose-answers" // writes land, their answers do not come back
-	slow   fault = "slow"         // each way takes that long
-	refuse fault = "refuse"       // the API answers it with errors
-	pause  fault = "pause"        // like cut, and what it was about to write is sent at the end
-	freeze fault = "freeze"       // each of its goroutines stops at its next step
-	sicken fault = "sicken"       // its health check finds it unfit to lead
+	cut     fault = "cut"          // nothing gets through, either way
+	oneWay  fault = "one-way"      // writes arrive, no answer and no event comes back
+	mute    fault = "mute"         // watches fall silent permanently, and nothing ends them
+	lose    fault = "lose-answers" // writes land, their answers do not come back
+	slow    fault = "slow"         // each way takes that long
+	refuse  fault = "refuse"       // the API answers it with errors
+	pause   fault = "pause"        // like cut, and what it was about to write is sent at the end
+	pretend fault = "pretend"      // what is before the server acknowledges its updates and stores none
+	freeze  fault = "freeze"       // each of its goroutines stops at its next step
+	sicken  fault = "sicken"       // its health check finds it unfit to lead
 
 	// To one process, once.
 	crash   fault = "crash"   // and another process starts after a while
@@ -41,16 +42,17 @@ const (
 	revert fault = "go-back"     // another one begins with an older state and no history, and stands still
 
 	// To the lock, once.
-	remove  fault = "delete"  // somebody deletes the record
-	hide    fault = "hide"    // and again right after it is recreated, once or twice
-	empty   fault = "clear"   // somebody removes the holder's name
-	garble  fault = "garble"  // somebody removes the durations and times
-	compact fault = "compact" // all watches end, and their history is gone
-	meddle  fault = "tamper"  // one of these or the next two, while the holder is cut off: see tamper
-	forge   fault = "forge"   // somebody empties it as client-go does to release it
-	bare    fault = "bare"    // somebody removes the durations, too
-	ask     fault = "ask"     // a request for a handover is added to it
-	empties fault = "empty"   // a zone, or none, is to be evacuated
+	remove  fault = "delete"   // somebody deletes the record
+	hide    fault = "hide"     // and again right after it is recreated, once or twice
+	empty   fault = "clear"    // somebody removes the holder's name
+	garble  fault = "garble"   // somebody removes the durations and times
+	compact fault = "compact"  // all watches end, and their history is gone
+	putBack fault = "put-back" // somebody puts the record of the term before over it
+	meddle  fault = "tamper"   // one of these or the next two, while the holder is cut off: see tamper
+	forge   fault = "forge"    // somebody empties it as client-go does to release it
+	bare    fault = "bare"     // somebody removes the durations, too
+	ask     fault = "ask"      // a request for a handover is added to it
+	empties fault = "empty"    // a zone, or none, is to be evacuated
 
 	// To all candidates, one after the other.
 	retime fault = "retime" // a rollout replaces them by ones of another timing, or of several others

@@ -133,6 +133,7 @@ type world struct {
 	hides   atomic.Int32            // how often the record is deleted right after its creation
 	again   atomic.Pointer[process] // the process that is cut off as soon as the record is deleted again
 	sick    time.Time               // when a process was last made unfit
+	back    sync.Map                // from the holders of records that were put back to the processes that ran before
 
 	mu      sync.Mutex
 	choices []int      // of timings, by seat
@@ -417,7 +418,7 @@ func (w *world) suffer(s step) {
 			return
 		}
 		w.tamper(s)
-	case empty, garble:
+	case empty, garble, putBack:
 		if !w.tamperedWith() {
 			w.cluster.harm(s)
 		}
@@ -514,6 +515,8 @@ func linkFault(s step) (lockstest.Fault, bool) {
 		return lockstest.Fault{Err: refusals[int(s.degree/time.Millisecond)%len(refusals)]}, true
 	case pause:
 		return lockstest.Fault{Late: true}, true
+	case pretend:
+		return lockstest.Fault{Unstored: true}, true
 	}
 	return lockstest.Fault{}, false
 }
