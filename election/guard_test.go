@@ -194,6 +194,10 @@ func TestS12AnUpgradedConnectionIsCutOffAtTheTermsEnd(t *testing.T) {
 			t.Error("the guard keeps a connection that was closed")
 		}
 		here, there = net.Pipe()
+		late := time.Now().Add(time.Hour)
+		if err := errors.Join(here.SetDeadline(late), there.SetDeadline(late)); err != nil {
+			t.Fatal(err)
+		}
 		_, body = begin(here)
 		a.link.Set(cut)
 		a.Loses()

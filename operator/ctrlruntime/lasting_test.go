@@ -482,7 +482,11 @@ func TestATermWaitsForNoKindThatItDoesNotUse(t *testing.T) {
 		for range 2 {
 			began := time.Now()
 			w.term(t, func() {
-				<-reconciled
+				select {
+				case <-reconciled:
+				case <-time.After(2 * time.Minute):
+					t.Error("its controller waits")
+				}
 				if !<-synced || time.Since(began) > time.Second {
 					t.Errorf("it has waited for %v", time.Since(began))
 				}
