@@ -24,11 +24,11 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":        28836, // without comments and blanks
-	"lines of tests":       61425,
-	"tokens of code":       217503,
-	"tokens of tests":      533669,
-	"words of Markdown":    33599,
+	"lines of code":        28846, // without comments and blanks
+	"lines of tests":       61537,
+	"tokens of code":       217589,
+	"tokens of tests":      534755,
+	"words of Markdown":    33621,
 	"direct requirements":  9,   // of the root module
 	"exported names":       240, // of the root module, without fields
 	"options":              31,  // fields of operator.Options
