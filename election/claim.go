@@ -86,7 +86,7 @@ func (f *following) perform(do step) {
 	}
 	now := f.clock.now()
 	base, record := f.observer.Takeover(f.me, now.awake)
-	record.Details.ProcessID = f.config.ProcessID()
+	record.Details.ProcessLock = f.config.ProcessLock()
 	record.Previous = rules.PreviousOf(f.acquisition.Freeing, now.awake)
 	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline}) // a later answer would leave no trust
 }

@@ -32,7 +32,7 @@ type Takeover struct {
 	// Candidate is the one whose takeover delay is asked for. It need not be this
 	// process: an elector ranks its peers too.
 	Candidate locks.Candidate
-	// Peers are all known candidates but the doubtful ones, sorted by identity. Candidate is
+	// Peers are all known candidates, sorted by identity. Candidate is
 	// among them if it is known. Empty without Config.WatchPeers. Do not change the slice; the
 	// elector does not either, it makes a new one.
 	Peers []locks.Peer
@@ -97,17 +97,11 @@ type Config struct {
 	WatchPeers func(ctx context.Context, tell func([]locks.Peer))
 	// Health is how this candidate knows whether it should lead.
 	Health Health
-	// ProcessID returns what is known so far about this process, for the records that
-	// it writes. It must return at once. Nil means that nothing is known.
-	ProcessID func() locks.ProcessID
-	// ProveDead blocks until it is proven that the process which holds the lock has ended,
-	// and then returns nil: the candidate takes over without waiting for the lease.
-	// Only a fact counts that no fault of network, clock or server can imitate. If ProveDead
-	// cannot tell, it returns an error, and is called again only when something about
-	// the holder changes. It runs in its own goroutine while this candidate follows
-	// that holder. Then ctx ends, and ProveDead returns soon after. Nil means that nothing
-	// is ever proven.
-	ProveDead func(ctx context.Context, holder locks.Suspect) error
+	// ProcessLock returns the process lock of this process for its records, see
+	// locks.Details.ProcessLock, and must return at once. A candidate that has the process lock
+	// of the holder takes over without waiting for the lease. Nil, or an empty text, means that
+	// the end of this process proves nothing.
+	ProcessLock func() string
 
 	// TracerProvider receives one span for each takeover that this candidate wins.
 	// MeterProvider receives the metrics, see docs/metrics.md. Nil means none, at no cost.

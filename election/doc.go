@@ -78,7 +78,6 @@ package election
 //	peers.go         watched                   Config.WatchPeers or WatchZone; until it returns; the end of Run cancels its context, and Run waits a while
 //	health.go        run.watchHealth           calls the health check at its interval; until the end of Run
 //	health.go        Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
-//	deathprobe.go    run.probeDeath            Config.ProveDead for one holder; until it returns; another holder or the end of the candidacy cancels its context, and Run waits a while
 //	watcher.go       watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context, and Run waits a while
 //	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
 //	strays.go        run.await                 waits for one kind of these at the end of Run; until they have returned, and Run waits a while
@@ -104,7 +103,7 @@ package election
 //	internal/rules/free.go      Observer.Free        every case in one switch: all wait for a lease, except the four below
 //	internal/rules/free.go      Observer.freeEmpty   early: the holder released the lock
 //	internal/rules/free.go      Observer.freeAbsent  early: there never was a record, unless Config.WaitOnAbsent is set
-//	internal/rules/death.go     Observer.died        early: Config.ProveDead proved that the holder has ended
+//	internal/rules/death.go     Observer.died        early: this process has the process lock that the holder had
 //	internal/rules/observer.go  Observer.MayReclaim  early: the record is this candidate's own
 //	internal/rules/observer.go  Observer.accept      from when the wait counts: the first sight of the last renewal
 //	claim.go                    run.free             what delays it: takeover delay, a named successor, an outage, health

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrNotLeading says that there is no term to end.
@@ -44,8 +43,8 @@ func New(config Config) (*Elector, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	if config.ProcessID == nil {
-		config.ProcessID = func() locks.ProcessID { return locks.ProcessID{} }
+	if config.ProcessLock == nil {
+		config.ProcessLock = func() string { return "" }
 	}
 	meters, err := newMeters(config)
 	if err != nil {

@@ -162,6 +162,7 @@ func (s *schedule) named(one locks.Snapshot, me int, there bool) locks.Snapshot 
 		swap(&one.Record.Details.Holder)
 	}
 	swap(&one.Record.Details.Nonce)
+	one.Record.Details.ProcessLock = "lock/" + one.Record.Details.Nonce
 	return one
 }
 
@@ -719,11 +720,8 @@ func (s *schedule) moves() (all []func(*schedule)) {
 		if s.left.deaths > 0 {
 			add(func(s *schedule) { s.left.deaths--; s.leave(i); s.own(i).dead = true })
 		}
-		if suspect, is := p.observer.Suspect(); is && s.seats[1-i].dead && suspect.Details.Nonce == "you" {
-			add(func(s *schedule) {
-				o := s.own(i).observer
-				o.ProvenDead(rules.TenureOf(o.Newest().Record), s.local(i))
-			})
+		if s.seats[1-i].dead {
+			add(func(s *schedule) { s.own(i).observer.Follow("lock/me") })
 		}
 	}
 	return s.meddling(all)

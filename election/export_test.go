@@ -4,6 +4,7 @@
 package election
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -20,7 +21,7 @@ func (e *Elector) SetSuspended(f func() time.Duration) {
 	}
 }
 
-// Ranking is what an elector that follows a holder does whenever it gets new peers, without
+// Ranking is what an elector that hands over does with its peers, without
 // an elector.
 type Ranking struct{ run run }
 
@@ -29,9 +30,8 @@ func NewRanking(c Config) *Ranking {
 	return &Ranking{run{Elector: &Elector{config: c}, report: &reporter{}, observer: rules.NewObserver(rules.Self{}), exchange: &exchange{}}}
 }
 
-// Meet notes the peers, and reports whether the candidate is among the first at the
-// takeover from a holder that has died.
-func (k *Ranking) Meet(peers []locks.Peer, previous string) bool {
+// Meet notes the peers, and ranks them as the successors of a holder that hands over.
+func (k *Ranking) Meet(peers []locks.Peer, previous string) {
 	k.run.setPeers(peers)
-	return k.run.isEarly(k.run.takeover(rules.Freeing{Cause: status.CauseDied, Holder: previous}))
+	_ = slices.SortedFunc(slices.Values(k.run.peers), k.run.sooner(k.run.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: previous})))
 }

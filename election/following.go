@@ -67,7 +67,6 @@ func (f *following) proceed() time.Time {
 	if f.observer.Known() && f.watcher.due(now) {
 		f.watcher.start(f.watching)
 	}
-	f.probeDeath()
 	free, known := f.free()
 	if !f.exchange.acquiring() && (!known || free.At.After(now)) {
 		f.acquisition = acquisition{} // another candidate was faster, or the holder lives
@@ -114,8 +113,6 @@ func (f *following) handle(e event) {
 		if e.err != nil {
 			f.refresh, f.blind, f.refreshAt = true, true, time.Now().Add(f.currentStagger())
 		}
-	case holderDead:
-		f.observer.ProvenDead(f.deathProbe.about, time.Now())
 	case stepDownRequest:
 		e.over <- e.afterTerm(f.workWatchdog.Load()) // the term ended before the request arrived
 	default:
@@ -125,7 +122,6 @@ func (f *following) handle(e event) {
 
 // win begins the term that was won, or gives the lock back if Run is to return.
 func (f *following) win() {
-	f.endDeathProbe()
 	if f.ctx.Err() != nil {
 		_ = f.release(0, "", locks.Handover{}, false) // release has reported its problems itself
 		f.finish(nil)
@@ -168,7 +164,6 @@ func (r *run) publishHolder() {
 // and gives the lock back, because nobody will lead. It also gives back a lock that was
 // kept after a lost term, unless the lease has run out by now.
 func (f *following) withdraw() {
-	defer f.endDeathProbe()
 	settled, open := f.settle(), f.exchange.open
 	won := f.exchange.acquiredBy(f.observer.Newest().Record)
 	unknown := len(open) > 0 && time.Since(open[len(open)-1].sent.awake) < f.config.Timing.LeaseDuration

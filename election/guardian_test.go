@@ -149,14 +149,14 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 	})
 }
 
-// marksThatHang returns a Config.ProcessID, which each renewal calls. Once now is set, it
+// marksThatHang returns a Config.ProcessLock, which each renewal calls. Once now is set, it
 // blocks the elector's goroutine.
-func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() locks.ProcessID {
-	return func() locks.ProcessID {
+func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() string {
+	return func() string {
 		if now.Load() {
 			<-until
 		}
-		return locks.ProcessID{}
+		return ""
 	}
 }
 
@@ -169,7 +169,7 @@ func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
 		var hangs atomic.Bool
 		a := s.start("a", func(c *election.Config) {
 			g = guard(c)
-			c.ProcessID = marksThatHang(&hangs, hang)
+			c.ProcessLock = marksThatHang(&hangs, hang)
 		})
 		g.campaign <- granted
 		g.work <- granted
@@ -206,7 +206,7 @@ func TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm(t *testing.T) {
 					<-logs
 				}
 			}, funcr.Options{})
-			c.ProcessID = marksThatHang(&hangs, marks)
+			c.ProcessLock = marksThatHang(&hangs, marks)
 		})
 		g.campaign <- granted
 		g.work <- granted

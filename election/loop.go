@@ -42,16 +42,15 @@ type run struct {
 	trusted       []locks.Peer          // those of them that nobody has made up, as far as is known
 	healthUpdates chan error            // nil without Health.Check
 
-	noShows    map[string]noShow // successors that did not take the lock, by identity
-	keptTerm   *leadership       // the last term, if its lock is still to be given up
-	holdOff    time.Time         // no takeover before this: this candidate gave the lock up
-	outage     rules.Outage      // of the API, as this candidacy sees it
-	fitness    fitness           // of this candidate
-	deathProbe deathProbe        // whether the holder that is followed is dead
-	adoption   adoption          // the guardian's part in the term
-	workDone   chan error        // gets what the work returned; nil while there is no work
-	endBegan   time.Time         // when the end of Run began; zero before
-	toldStray  time.Duration     // for how long a request had not come back when that was last told
+	noShows   map[string]noShow // successors that did not take the lock, by identity
+	keptTerm  *leadership       // the last term, if its lock is still to be given up
+	holdOff   time.Time         // no takeover before this: this candidate gave the lock up
+	outage    rules.Outage      // of the API, as this candidacy sees it
+	fitness   fitness           // of this candidate
+	adoption  adoption          // the guardian's part in the term
+	workDone  chan error        // gets what the work returned; nil while there is no work
+	endBegan  time.Time         // when the end of Run began; zero before
+	toldStray time.Duration     // for how long a request had not come back when that was last told
 }
 
 func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error) *run {
@@ -74,6 +73,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 		share:   rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
 		noShows: map[string]noShow{},
 	}
+	r.observer.Follow(e.config.ProcessLock())
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
 	r.requester = newRequester(e.config, e.clock, &e.loopWatchdog, r.exchange)
 	r.watcher = &watcher{
@@ -87,7 +87,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 // close ends what Run started, and waits for it, see await.
 func (r *run) close() {
 	r.loopWatchdog.expectLoop(time.Now())
-	r.unwatch() // the guardian, the peers and the deathProbe, too
+	r.unwatch() // the guardian and the peers, too
 	r.watcher.cancel()
 	r.requester.cancel()
 	r.await()
@@ -143,7 +143,6 @@ type (
 	zoneKnown          struct{ zone string } // of this candidate
 	peersKnown         struct{ peers []locks.Peer }
 	healthKnown        struct{ problem error }
-	holderDead         struct{}
 	campaignPermission struct{ locks.Permission } // whether this candidate may campaign
 	workPermission     struct{ locks.Permission } // whether the work of the term may begin
 	adoptionOver       struct{ err error }        // the guardian's part in the term
@@ -176,8 +175,6 @@ func (r *run) wait(until time.Time) event {
 		return peersKnown{peers}
 	case problem := <-r.healthUpdates:
 		return healthKnown{problem}
-	case <-r.deathProbe.proven:
-		return holderDead{}
 	case p := <-r.permissions:
 		return campaignPermission{p}
 	case err := <-r.guardianLeft:

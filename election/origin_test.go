@@ -5,7 +5,6 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -151,16 +150,9 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				c := deletedTwice(s, link)
+				c := deletedTwice(s, link, in("x", "1")) // d would follow it
 				time.Sleep(time.Second)
-				s.start("d", func(c *election.Config) {
-					c.ProveDead = func(_ context.Context, holder locks.Suspect) error {
-						if holder.Details.Holder != "c" {
-							return errors.New("it lives")
-						}
-						return nil
-					}
-				})
+				s.start("d", in("x", "2"))
 				time.Sleep(time.Second)
 				c.link.Set(lockstest.Fault{})
 				time.Sleep(interval)

@@ -63,7 +63,7 @@ func (l *leadership) renew(before locks.Record, limit time.Duration) {
 	if l.refused != nil {
 		details.Refused = *l.refused
 	}
-	details.ProcessID, details.Nonce = l.config.ProcessID(), l.nonce
+	details.ProcessLock, details.Nonce = l.config.ProcessLock(), l.nonce
 	now, newest := l.clock.now(), l.observer.Newest()
 	l.wrote = rules.Renewal(before, details, lease, now.awake)
 	l.requester.send(l.requests, request{

@@ -129,7 +129,7 @@ func (r *run) await() {
 	}{
 		{"a watch", r.watcher.wait.Wait},
 		{"a request", r.requester.wait.Wait},
-		{"a guardian, Config.WatchPeers or Config.ProveDead", r.background.Wait},
+		{"a guardian or Config.WatchPeers", r.background.Wait},
 	} {
 		back := make(chan struct{})
 		go func() {

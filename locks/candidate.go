@@ -3,16 +3,13 @@
 
 package locks
 
-import "time"
-
 // Candidate identifies a process that campaigns for a lock.
 type Candidate struct {
 	// Identity must be different each time a process starts, because a restarted
 	// process must not continue its predecessor's term. Required.
 	Identity string
 	Zone     string // the failure domain it runs in; empty if unknown
-	// Node, Pod and Container are stored in the record, for people and to prove that a
-	// holder is dead. Optional; a Pod without its name or its UID is not stored.
+	// Node, Pod and Container are stored in the record, for people. Optional; a Pod without its name or its UID is not stored.
 	Node      string
 	Pod       Pod
 	Container string
@@ -37,13 +34,4 @@ type Peer struct {
 	// Doubtful reports that so many candidates have announced themselves that somebody may have
 	// made up this one. Nobody waits for it, and it succeeds only if no other can.
 	Doubtful bool
-}
-
-// Suspect is the holder of a lock that a follower believes to be dead.
-type Suspect struct {
-	Details  Details
-	Acquired time.Time // by the holder's wall clock
-	// Early reports that at most one other candidate would take the lock before this
-	// one. A check that asks a server about the holder should do so only then.
-	Early bool
 }

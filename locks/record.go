@@ -128,19 +128,10 @@ type Details struct {
 	Container string
 	Trace     string // W3C traceparent of the term
 
-	ProcessID
-}
-
-// ProcessID identifies one process among all that its pod ever runs, so that a
-// candidate can prove that the process is dead, see election.Config.ProveDead. A field is
-// empty if its value is not certain.
-type ProcessID struct {
-	// ProcessLock tells which socket the process holds until its end, when the kernel frees
-	// it: boot, network namespace and name. The first process of a PID namespace says so,
-	// and adds its container's name.
+	// ProcessLock names a lock of the operating system that Holder's process keeps until its end:
+	// whoever has it later knows that the process has ended. The name of the process follows, after
+	// a slash. It is empty if the process has none.
 	ProcessLock string
-	// ContainerID names the container instance whose main process this is.
-	ContainerID string
 }
 
 // SameRenewal reports whether two records are the same renewal of the same term. It

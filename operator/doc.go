@@ -29,7 +29,6 @@ package operator
 //	election.go                     Options.Become          the election, for a program that blocks until it leads; until done, or the end of its context
 //	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
 //	election.go                     Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that
-//	election.go                     Election.Run            finds out its own container's ID; until that is settled, or the end of Run
 //	election.go                     Election.Run            says now and then that it cannot go on; until the end of Run
 //	../internal/events/events.go    Post                    posts Events; until the end of Run
 //	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
@@ -37,7 +36,6 @@ package operator
 //	group.go                        Group.start             keeps the presence object; until the last election ends
 //	group.go                        Group.start             passes on which candidates there are; the same
 //	group.go                        Group.start             passes on the zone of this process; the same
-//	group.go                        Group.start             finds out its own container's ID; until that is settled, or the last election ends
 //	election.go                     Election.join           ends the reports of the zone; none before the end of Run
 //	group.go                        groupRoster.Peers       ends the reports of candidates; none before the end of Run
 //	../internal/transport/conns.go  conns.dialer            ends a dial when all connections are closed; none before that

@@ -38,12 +38,14 @@ type Election struct {
 	options     Options
 	environment *environment.Environment // nil if there is no API server
 	roster      roster
-	witness     *proof.Witness // nil if there is no API server, or in a Group
-	closers     []func()       // close the connections of this election
-	group       *Group         // nil if this election shares nothing
+	closeAll    func() // closes the connections of this election; nil if it has none
+	group       *Group // nil if this election shares nothing
 	log         logr.Logger
 	exit        func(code int)
 }
+
+// processLock is replaced by tests, whose process is in no container.
+var processLock = proof.ProcessLock
 
 // Run takes part in the election of that name until ctx ends, and calls lead for each term
 // that this process wins: see election.Elector.Run. It returns the result of that call, or
@@ -147,6 +149,9 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 		CampaignUnfinished: o.CampaignUnfinished, WaitOnAbsent: o.WaitOnAbsent && !o.Disabled,
 		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
+	if !o.WorkOutlivesProcess {
+		c.ProcessLock = processLock
+	}
 	if o.ExitOnOverrun {
 		c.OnOverrun = e.exitOnOverrun
 	}
@@ -172,7 +177,6 @@ func (e *Election) join(c *election.Config, name string) (err error) {
 	g := e.group
 	e.environment, e.roster = g.environment, groupRoster{g}
 	c.Candidate = g.environment.Self.Candidate()
-	c.ProcessID, c.ProveDead = g.witness.ProcessID, g.witness.Dead
 	c.WatchZone = func(ctx context.Context, tell func(string)) { context.AfterFunc(ctx, g.zones.add(tell)) }
 	if c.Lock, err = g.lock(name); err != nil {
 		err = fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
@@ -191,13 +195,7 @@ func (e *Election) place(ctx context.Context, c *election.Config, name string) e
 	if c.Lock, err = e.lock(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
 	}
-	pods, err := env.Clients()
-	if err != nil {
-		return fmt.Errorf("preparing to see the leader's pod: %w", err)
-	}
-	e.closers = []func(){c.Lock.Capabilities().CloseConnections, pods.Transport.CloseConnections}
-	e.witness = env.Witness(pods, name, "")
-	c.ProcessID, c.ProveDead, c.WatchZone = e.witness.ProcessID, e.witness.Dead, e.zones
+	e.closeAll, c.WatchZone = c.Lock.Capabilities().CloseConnections, e.zones
 	return nil
 }
 
@@ -290,11 +288,9 @@ func (alone) SetZone(string)      {}
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It
 // leaves no connection of the election open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
-	defer func() { // after the last request of what is started below
-		for _, closeAll := range e.closers {
-			closeAll()
-		}
-	}()
+	if e.closeAll != nil {
+		defer e.closeAll() // after the last request of what is started below
+	}
 	if e.group != nil {
 		defer e.group.enter(ctx)()
 	}
@@ -315,9 +311,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		if err := events.Post(e.environment.Config, e.log, e.Subscribe(telling), &tellers); err != nil {
 			return err
 		}
-	}
-	if e.witness != nil {
-		tellers.Go(func() { e.witness.FindContainer(telling) })
 	}
 	return e.Elector.Run(ctx, lead)
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -30,6 +29,7 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/legacypods"
+	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -83,23 +83,16 @@ func TestRunNeedsNothingButANameInAPod(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsProvenDeadIsFollowedAtOnce: the lease of an hour does not run out here.
-// The next leader notes the proof of its own death.
-func TestALeaderThatIsProvenDeadIsFollowedAtOnce(t *testing.T) {
+// TestTheNextProcessOfTheLeadersContainerLeadsAtOnce: the lease of an hour does not run out here.
+func TestTheNextProcessOfTheLeadersContainerLeadsAtOnce(t *testing.T) {
 	server, o := inPod(t)
-	t.Setenv("POD_UID", rand.Text())
-	now := time.Now()
+	processLock = func() string { return "lock/2" }
+	t.Cleanup(func() { processLock = proof.ProcessLock })
 	server.Put(leasePath, apitest.Object{
 		"metadata": apitest.Object{"name": "op", "namespace": "ns", "uid": "l", "annotations": apitest.Object{
-			record.AnnotationHolder: "other", record.AnnotationPod: "other/u", record.AnnotationContainerID: "c1",
+			record.AnnotationHolder: "other", record.AnnotationProcessLock: "lock/1",
 		}},
-		"spec": apitest.Object{"holderIdentity": "other", "leaseDurationSeconds": 3600, "acquireTime": metav1.NewMicroTime(now)},
-	})
-	server.Put("/api/v1/namespaces/ns/pods/other", corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "ns", UID: "u"},
-		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ContainerID: "c1", FinishedAt: metav1.NewTime(now.Add(time.Minute))},
-		}}}},
+		"spec": apitest.Object{"holderIdentity": "other", "leaseDurationSeconds": 3600, "acquireTime": metav1.NewMicroTime(time.Now())},
 	})
 	err := Run(t.Context(), "op", func(_ context.Context, term election.Term) error {
 		if term.Cause != status.CauseDied || term.Previous != "other" {
@@ -108,7 +101,7 @@ func TestALeaderThatIsProvenDeadIsFollowedAtOnce(t *testing.T) {
 		server.Mu.Lock()
 		defer server.Mu.Unlock()
 		noted := server.Objects[leasePath]["metadata"].(map[string]any)["annotations"].(map[string]any)
-		if lock, id := noted[record.AnnotationProcessLock], noted[record.AnnotationContainerID]; (lock == nil) != (runtime.GOOS != "linux") || id != nil {
+		if noted[record.AnnotationProcessLock] != "lock/2" {
 			t.Errorf("the Lease says of it: %v", noted)
 		}
 		return nil
@@ -473,12 +466,14 @@ func TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd(t *testing.T) 
 	server, o := inPod(t)
 	t.Setenv("POD_UID", rand.Text())
 	o.WorkOutlivesProcess = true
+	processLock = func() string { return "lock/1" }
+	t.Cleanup(func() { processLock = proof.ProcessLock })
 	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
 		server.Mu.Lock()
 		defer server.Mu.Unlock()
 		for path, object := range server.Objects {
 			noted, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
-			if noted[record.AnnotationProcessLock] != nil || noted[record.AnnotationContainerID] != nil {
+			if noted[record.AnnotationProcessLock] != nil {
 				t.Errorf("%s says %v", path, noted)
 			}
 		}

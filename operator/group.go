@@ -13,7 +13,6 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -34,7 +33,6 @@ type Group struct {
 	keeper      *presence.Keeper
 	peers       hub[[]locks.Peer]
 	zones       hub[string]
-	witness     *proof.Witness
 
 	life  sync.Mutex // held while the background work starts or ends
 	users int
@@ -74,7 +72,7 @@ func newGroup(ctx context.Context, name string, o Options) (*Group, error) {
 	}
 	return &Group{
 		name: name, options: o, environment: env, clients: clients,
-		keeper: env.Keeper(clients, name), witness: env.Witness(clients, name, "shared"),
+		keeper: env.Keeper(clients, name),
 	}, nil
 }
 
@@ -145,7 +143,6 @@ func (g *Group) start(ctx context.Context) (end func()) {
 			g.zones.set(zone)
 		})
 	})
-	wait.Go(func() { g.witness.FindContainer(ctx) })
 	return func() {
 		cancel()
 		wait.Wait()

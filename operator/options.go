@@ -250,7 +250,7 @@ func (o Options) environment() environment.Environment {
 	}
 	return environment.Environment{
 		Config: o.Config, Servers: o.Servers, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
-		Labels: o.Labels, Version: o.Version, TakeoverDelay: start, WorkOutlivesProcess: o.WorkOutlivesProcess, Logger: o.Logger,
+		Labels: o.Labels, Version: o.Version, TakeoverDelay: start, Logger: o.Logger,
 	}
 }
 

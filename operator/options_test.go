@@ -24,7 +24,7 @@ import (
 func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	setHere := map[string]bool{
 		"Lock": true, "Candidate": true, "StopAtLoss": true,
-		"OnOverrun": true, "WatchZone": true, "WatchPeers": true, "ProcessID": true, "ProveDead": true, "Queue": true,
+		"OnOverrun": true, "WatchZone": true, "WatchPeers": true, "ProcessLock": true, "Queue": true,
 	}
 	var given election.Config
 	_, o := inPod(t)

@@ -18,7 +18,6 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -29,16 +28,15 @@ import (
 
 // Environment is where and as whom a process takes part in elections. Nobody changes it.
 type Environment struct {
-	Config              *rest.Config
-	Servers             []string // instead of the host of Config; none means that
-	Self                Self
-	Namespace           string            // of the locks
-	Timing              timing.Timing     // with its defaults
-	Labels              map[string]string // set on all that the elections create
-	Version             string            // of the program, for people
-	TakeoverDelay       string            // how the program finds its takeover delay, for people
-	WorkOutlivesProcess bool              // the work may go on when this process has ended
-	Logger              logr.Logger
+	Config        *rest.Config
+	Servers       []string // instead of the host of Config; none means that
+	Self          Self
+	Namespace     string            // of the locks
+	Timing        timing.Timing     // with its defaults
+	Labels        map[string]string // set on all that the elections create
+	Version       string            // of the program, for people
+	TakeoverDelay string            // how the program finds its takeover delay, for people
+	Logger        logr.Logger
 }
 
 // Find finds out what e does not say: the config of the API server, who this process is, and the
@@ -144,15 +142,4 @@ func (e *Environment) Pod() presence.Pod {
 		return presence.Pod{}
 	}
 	return presence.Pod{Name: e.Self.PodName, UID: types.UID(e.Self.PodUID)}
-}
-
-// Witness returns what proves that leaders of the lock of that name are dead, this process
-// included. scope is empty for one lock.
-func (e *Environment) Witness(c *Clients, name, scope string) *proof.Witness {
-	self := e.Self
-	return proof.New(proof.Config{
-		Lock: e.Namespace + "/" + name, Scope: scope, Namespace: cmp.Or(self.Namespace, e.Namespace),
-		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, WorkOutlivesProcess: e.WorkOutlivesProcess,
-		Patience: PatienceOf(e.Timing), Pods: c.Core, Logger: e.Logger,
-	})
 }

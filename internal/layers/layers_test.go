@@ -66,7 +66,7 @@ var house = map[string]string{
 	"internal/phase":       "kubernetes logr election/timing internal/patience internal/presence internal/record locks locks/lease locks/ownerref",
 	"internal/plain":       "logr",
 	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/patience internal/rawapi internal/record internal/sleep locks",
-	"internal/proof":       "backoff kubernetes logr internal/apierror internal/patience internal/rawapi locks",
+	"internal/proof":       "",
 	"internal/rawapi":      "kubernetes internal/apierror internal/record",
 	"internal/record":      "kubernetes logr locks",
 	"internal/shieldmap":   "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",

@@ -21,8 +21,7 @@ const (
 	AnnotationNode      = "zonelect.dev/node"
 	AnnotationPod       = "zonelect.dev/pod"
 	AnnotationContainer = "zonelect.dev/container"
-	// AnnotationContainerID and AnnotationProcessLock serve to prove the death of a holder.
-	AnnotationContainerID = "zonelect.dev/container-id"
+	// AnnotationProcessLock proves the death of a holder.
 	AnnotationProcessLock = "zonelect.dev/process-lock"
 	// AnnotationToken is the fencing token of the holder's term. For its promises see
 	// locks.Details.Token, and S8 and S11 in docs/design.md. The first renewal of a term
@@ -100,7 +99,6 @@ func fields(d *locks.Details) []field {
 		{key: AnnotationNode, text: &d.Node},
 		{key: AnnotationPod, pod: &d.Pod},
 		{key: AnnotationContainer, text: &d.Container},
-		{key: AnnotationContainerID, text: &d.ContainerID},
 		{key: AnnotationProcessLock, text: &d.ProcessLock},
 		{key: AnnotationToken, number: &d.Token},
 		{key: AnnotationNonce, text: &d.Nonce},

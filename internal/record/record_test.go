@@ -31,8 +31,8 @@ func held() locks.Record {
 		Details: locks.Details{
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
 			Pod: locks.Pod{Name: "pod-1", UID: "12345678-1234"}, Container: "manager", Nonce: "n", Trace: "00-aa-bb-01",
-			ProcessID: locks.ProcessID{ProcessLock: "boot/net", ContainerID: "containerd://c1"},
-			Request:   `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
+			ProcessLock: "boot/net/name/process",
+			Request:     `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
 		},
 	}
 }
@@ -114,8 +114,8 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 		"theirs": "kept", "zonelect.dev/phase": "dual",
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
 		AnnotationPod: r.Details.Pod.String(), AnnotationContainer: "manager", AnnotationNonce: "n", AnnotationTrace: "00-aa-bb-01",
-		AnnotationContainerID: "containerd://c1", AnnotationProcessLock: "boot/net",
-		AnnotationRequest: r.Details.Request, AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
+		AnnotationProcessLock: "boot/net/name/process",
+		AnnotationRequest:     r.Details.Request, AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
 	}
 	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
 		t.Errorf("\n got %s\nwant %s", g, w)

@@ -38,7 +38,7 @@ var (
 	clone = regexp.MustCompile(`(?:^|[^\w/-])(?:config|docs)/[\w-]+`)
 	page  = regexp.MustCompile(`https://github\.com/zonelect/zonelect/blob/main/([\w/.-]+\w)`)
 	// asItIs tells people to apply what binds another account than theirs.
-	asItIs = regexp.MustCompile(`(?i)apply \W*config/operator/(lease|events|zone|proof|annotation|leader-for-life|dead-nodes|mode-auto)`)
+	asItIs = regexp.MustCompile(`(?i)apply \W*config/operator/(lease|events|zone|pod|annotation|leader-for-life|dead-nodes|mode-auto)`)
 	// everywhere are the commands about what belongs to no namespace, or to all.
 	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|get nodes |create namespace |describe node |apply -k |zonelect (status -A))`)
 )

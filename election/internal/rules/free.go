@@ -47,7 +47,7 @@ func (o *Observer) Free() (Freeing, bool) {
 	case o.MayReclaim():
 		return o.freeing(o.reclaimable(), status.CauseReclaimed), true
 	case o.died():
-		return o.freeing(o.deadAt, status.CauseDied), true
+		return o.freeing(o.seen, status.CauseDied), true
 	case o.renewal.Holder == "":
 		return o.freeEmpty(), true
 	case !o.newest.Version.Exists():

@@ -39,27 +39,25 @@ type Observer struct {
 	renewal locks.Record   // the last record seen to exist
 	exists  bool           // renewal is set
 	uid     string         // of renewal's object
-	most    int32          // the most transitions that were seen on that object
 	prior   locks.Record   // the record that was seen right before renewal, if any
 	gaveUp  bool           // renewal is empty because its holder gave the lock up, or it never had one
 
-	seen          time.Time // first sight of renewal, or of there being nothing
-	lifeSeen      time.Time // first sight of the last renewal by a holder
-	seenLate      bool      // renewal may be much older than seen: it was there already
-	lifeSeenLate  bool      // so may be the last renewal by a holder
-	startOver     bool      // the history went back, see ObserveRead
-	gap           bool      // the record was found gone, and others may have come and gone
-	discontinuous bool      // renewal's term does not follow the one seen before
-	others        bool      // somebody else was seen to hold the lock since this candidate's last term began
-	claims        [4]Tenure // what this candidate has tried to take since it saw that, the newest first
-	restored      bool      // renewal's term came back: the history went back, or somebody put it back over another's
+	seen         time.Time // first sight of renewal, or of there being nothing
+	lifeSeen     time.Time // first sight of the last renewal by a holder
+	seenLate     bool      // renewal may be much older than seen: it was there already
+	lifeSeenLate bool      // so may be the last renewal by a holder
+	startOver    bool      // the history went back, see ObserveRead
+	gap          bool      // the record was found gone, and others may have come and gone
+	another      bool      // renewal's term is not the one that this process found, see isAnother
+	others       bool      // somebody else was seen to hold the lock since this candidate's last term began
+	claims       [4]Tenure // what this candidate has tried to take since it saw that, the newest first
+	restored     bool      // renewal's term came back: the history went back, or somebody put it back over another's
 
 	origin       origin // of renewal, if this candidate created its object
 	trail        trail  // of this candidate's own records
 	watchMaySkip bool   // the lock's watches may leave something out
 	exact        bool   // the watches leave nothing out, and show records as they were written
-	dead         Tenure // a term whose holder was proven dead
-	deadAt       time.Time
+	processLock  string // of this process
 
 	succession succession
 }
@@ -149,7 +147,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		}
 		return
 	}
-	o.discontinuous = o.isDiscontinuous(s)
+	o.another = o.isAnother(s, first)
 	if o.isEarlier(s) && s.Record.LeaseDuration > 0 { // whoever was seen last may go on for as long as its own record asked for
 		s.Record.LeaseDuration = max(s.Record.LeaseDuration, o.renewal.LeaseDuration)
 	}
@@ -161,10 +159,6 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		o.restored = o.others && o.wrote(s.Record) && !slices.Contains(o.claims[:], TenureOf(s.Record)) ||
 			o.restored && TenureOf(s.Record) == TenureOf(o.renewal)
 	}
-	if o.uid != s.Version.UID || o.startOver {
-		o.most = 0
-	}
-	o.most = max(o.most, s.Record.Transitions)
 	if s.Record.Holder != "" && !o.IsOfThisProcess(s.Record) {
 		o.others, o.claims = true, [4]Tenure{}
 	}

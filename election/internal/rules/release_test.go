@@ -57,26 +57,37 @@ func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
 	}
 }
 
-// TestS3TheDeathOfAHolderWhoseRecordWasPutBackProvesNothing: whoever led since may live. Records were put back
-// twice, so that the transitions of the newest term are fewer than those of the last but one.
-func TestS3TheDeathOfAHolderWhoseRecordWasPutBackProvesNothing(t *testing.T) {
+// TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor: whoever led since may live. The record
+// that is put back may look as if it were the next term.
+func TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor(t *testing.T) {
 	start := time.Now()
 	record := func(holder string, transitions int32) locks.Record {
 		return locks.Record{
 			Holder: holder, LeaseDuration: time.Minute, AcquireTime: start, RenewTime: start, Transitions: transitions,
-			Details: locks.Details{Holder: holder},
+			Details: locks.Details{Holder: holder, ProcessLock: holder + "/1"},
 		}
 	}
-	o := NewObserver(Self{Identity: "me", Lease: time.Minute})
-	for i, r := range []locks.Record{record("a", 3), record("b", 9), record("a", 3), record("c", 4), record("b", 9)} {
-		o.Observe(locks.Snapshot{Version: locks.Version{Number: uint64(i + 1), UID: "u", Opaque: r}, Record: r}, start)
-	}
-	if _, suspected := o.Suspect(); suspected {
-		t.Error("b is suspected")
-	}
-	o.ProvenDead(TenureOf(record("b", 9)), start)
-	if free, _ := o.Free(); free.Cause != status.CauseExpired {
-		t.Errorf("the lock is free, because it was %s", free.Cause)
+	mine, other := record("mine", 3), record("other", 2)
+	for _, row := range []struct {
+		uids string // of the objects
+		seen []locks.Record
+		died bool
+	}{
+		{"u", []locks.Record{mine}, true},
+		{"uu", []locks.Record{mine, mine}, true},
+		{"uu", []locks.Record{other, mine}, false},
+		{"uuu", []locks.Record{mine, record("other", 4), mine}, false},
+		{"uv", []locks.Record{mine, mine}, false},
+	} {
+		o := NewObserver(Self{Identity: "me", Lease: time.Minute})
+		o.Follow("mine/2")
+		for i, r := range row.seen {
+			r.RenewTime = start.Add(time.Duration(i) * time.Second)
+			o.Observe(locks.Snapshot{Version: locks.Version{Number: uint64(i + 1), UID: row.uids[i : i+1], Opaque: r}, Record: r}, start)
+		}
+		if free, _ := o.Free(); (free.Cause == status.CauseDied) != row.died {
+			t.Errorf("after %v on %s the lock is free, because it was %s", row.seen, row.uids, free.Cause)
+		}
 	}
 }
 

@@ -35,26 +35,19 @@ type twinStage struct {
 	*pair
 	history electiontest.History
 	stop    []func()
-	dead    sync.Map // chan struct{} by identity, closed once the death is proven
 }
 
-// died reports whether a candidate was proven dead.
-func (s *twinStage) died(identity string) chan struct{} {
-	dead, _ := s.dead.LoadOrStore(identity, make(chan struct{}))
-	return dead.(chan struct{})
-}
-
-// bury ends a candidate as the end of its process does, and proves its death.
+// bury ends a candidate as the end of its process does.
 func (s *twinStage) bury(c *twinSeat) {
 	c.fail(twinCut, twinCut)
 	go c.cancel()
 	synctest.Wait()
-	close(s.died(c.Status().Identity))
 }
 
 // twinSeat is one candidate.
 type twinSeat struct {
 	*election.Elector
+	container         string
 	governing, legacy *lockstest.Faulty
 	readOnly          atomic.Bool // the governing lock may not be written
 	cancel            func()
@@ -89,21 +82,19 @@ func twinScenario(t *testing.T, f func(s *twinStage)) {
 	})
 }
 
-func (s *twinStage) start(identity string) *twinSeat {
+// start makes a candidate, which may be the next process in the container of one whose process has ended.
+func (s *twinStage) start(identity string, after ...*twinSeat) *twinSeat {
 	s.t.Helper()
 	_, governing, legacy := s.twin()
 	c := &twinSeat{governing: governing, legacy: legacy, leading: make(chan election.Term, 100), ended: make(chan error, 100)}
 	twin := twinOf(guardedLock{governing, c}, legacy)
 	var err error
-	dead := func(ctx context.Context, o locks.Suspect) error {
-		select {
-		case <-s.died(o.Details.Holder):
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	c.container = identity
+	for _, ended := range after {
+		c.container = ended.container
 	}
-	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce, ProveDead: dead}); err != nil {
+	processLock := func() string { return c.container + "/" + identity }
+	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce, ProcessLock: processLock}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -383,9 +374,9 @@ func TestADeadCandidateIsFollowedAtOnceOnBothLocks(t *testing.T) {
 		a := s.start("a")
 		s.leads(a)
 		s.old("L", false)
-		b := s.start("b")
 		time.Sleep(time.Minute)
 		s.bury(a)
+		b := s.start("b", a)
 		if term, took := s.leads(b); took != 0 || term.Cause != status.CauseDied {
 			t.Errorf("b leads after %v because it has %v", took, term.Cause)
 		}
@@ -410,7 +401,7 @@ func TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock(t *testing.T) 
 			time.Sleep(time.Second)
 		}
 		s.legacy.Delete()
-		b := s.start("b")
+		b := s.start("b", a)
 		time.Sleep(time.Minute)
 		if len(b.leading) > 0 {
 			t.Errorf("b leads: %+v", <-b.leading)
@@ -716,7 +707,7 @@ func TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind(t *testing.T) {
 
 func twinSchedule(s *twinStage, dice *rand.Rand) {
 	started := 0
-	start := func() *twinSeat { started++; return s.start(fmt.Sprint("c", started)) }
+	start := func(after ...*twinSeat) *twinSeat { started++; return s.start(fmt.Sprint("c", started), after...) }
 	startOld := func() func() { started++; return s.old(fmt.Sprint("L", started), dice.IntN(2) == 0) }
 	alive := []*twinSeat{start(), start()}
 	old := []func(){startOld(), startOld()}
@@ -733,10 +724,11 @@ func twinSchedule(s *twinStage, dice *rand.Rand) {
 		case 2: // a process that is never heard of again, or is known to be dead
 			if i == 0 {
 				alive[i].fail(twinCut, twinCut)
+				alive[i] = start()
 			} else {
 				s.bury(alive[i])
+				alive[i] = start(alive[i])
 			}
-			alive[i] = start()
 		case 3: // all of our candidates for a while, so that legacy electors get to lead
 			for _, c := range alive {
 				c.fail(twinCut, twinCut)

@@ -48,13 +48,13 @@ const (
 
 // newGroups are the groups of a run, still without candidates.
 func newGroups(s *stage) []*group {
-	first := &group{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "proof"}}
+	first := &group{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "pod"}}
 	if s.plan.Peer != "" {
 		first.name, first.peer = onMixed, s.plan.Peer
 	}
 	return []*group{
 		first,
-		{stage: s, name: onShield, kind: trial.Zonelect, roles: []string{"lease", "proof", "leader-for-life"}, args: []string{"--mode", "dual", "--selector", "group=" + onShield}},
+		{stage: s, name: onShield, kind: trial.Zonelect, roles: []string{"lease", "pod", "leader-for-life"}, args: []string{"--mode", "dual", "--selector", "group=" + onShield}},
 		{stage: s, name: clientGo, kind: trial.ClientGo, roles: []string{"lease"}},
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +27,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
@@ -97,14 +95,13 @@ type feature struct {
 }
 
 var features = map[string]feature{
-	"lease":           {config: "lease", besides: []string{"proof"}, begin: withHealth, goes: leadsByALease},
+	"lease":           {config: "lease", besides: []string{"pod"}, begin: withHealth, goes: leadsByALease},
 	"events":          {config: "events", besides: []string{"lease"}, begin: withEvents, goes: postsEvents},
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
 	"dead-nodes":      {config: "dead-nodes", besides: []string{"lease", "leader-for-life", "zone"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone},
-	"proof":           {config: "proof", besides: []string{"lease"}, begin: besideAPod, goes: provesADeath},
-	"configmap":       {config: "annotation", besides: []string{"lease", "proof"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
-	"endpoints":       {config: "annotation", besides: []string{"lease", "proof"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
+	"configmap":       {config: "annotation", besides: []string{"lease", "pod"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
+	"endpoints":       {config: "annotation", besides: []string{"lease", "pod"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
 }
 
 // tenant is an operator in a namespace of its own.
@@ -335,49 +332,6 @@ func withANode(o *tenant) {
 
 func knowsItsZone(o *tenant) []step {
 	return []step{o.leads(), o.until("it knows its zone", func() bool { return o.elector.Term().Zone == "za" })}
-}
-
-// besideAPod starts another pod that may lead through the Lease.
-func besideAPod(o *tenant) {
-	o.in(o.deploy())
-	o.other = o.pod("other", "za")
-}
-
-// provesADeath notes its own container's ID, and takes the lock from a leader
-// whose container has ended.
-func provesADeath(o *tenant) []step {
-	read := func() (*corev1.Pod, *corev1.ContainerStatus) {
-		pod, err := o.admin.CoreV1().Pods(o.name).Get(o.t.Context(), o.other.Name, metav1.GetOptions{})
-		must(o.t, err)
-		if len(pod.Status.ContainerStatuses) == 0 {
-			return pod, nil
-		}
-		return pod, &pod.Status.ContainerStatuses[0]
-	}
-	return []step{
-		o.leads(), o.until("the Lease says which container leads", func() bool { return o.lease().Annotations["zonelect.dev/container-id"] != "" }),
-		o.until("the other pod runs", func() bool { _, container := read(); return container != nil }),
-		o.until("the other leads", func() bool {
-			other, container := read()
-			lease, id, now := o.lease(), container.ContainerID, metav1.NowMicro()
-			lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime = &other.Name, &now, &now
-			*lease.Spec.LeaseTransitions++
-			lease.Spec.LeaseDurationSeconds = new(int32(3600))
-			maps.Copy(lease.Annotations, map[string]string{
-				"zonelect.dev/holder": other.Name, "zonelect.dev/pod": other.Name + "/" + string(other.UID), "zonelect.dev/container-id": id,
-			})
-			_, err := o.admin.CoordinationV1().Leases(o.name).Update(o.t.Context(), lease, metav1.UpdateOptions{})
-			return err == nil
-		}),
-		o.until("it follows", func() bool { return o.elector.Status().State == status.StateFollower }),
-		o.until("its end is reported", func() bool {
-			other, status := read()
-			status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: status.ContainerID, FinishedAt: metav1.NewTime(time.Now().Add(time.Second))}}
-			_, err := o.admin.CoreV1().Pods(o.name).UpdateStatus(o.t.Context(), other, metav1.UpdateOptions{})
-			return err == nil
-		}),
-		o.leads(),
-	}
 }
 
 // beside makes a legacy pod lead, in that zone.

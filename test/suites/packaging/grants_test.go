@@ -23,7 +23,6 @@ func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 		{[]string{"locks/lease", "locks/multilock", "internal/phase"}, []string{"lease"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
 		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
-		{[]string{"internal/proof"}, []string{"proof"}},
 	} {
 		documented, given := map[manifests.Right]bool{}, map[manifests.Right]bool{}
 		for _, dir := range row.dirs {

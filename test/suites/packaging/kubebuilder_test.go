@@ -63,7 +63,7 @@ func checkScaffold(t *testing.T, webhooks bool) {
 	if len(a.Containers) != 1 || !slices.Contains(a.Containers[0].Args, "--leader-elect") {
 		t.Errorf("the containers are %s", text(a.Containers))
 	}
-	want := append(granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "proof"))), granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "zone")))...)
+	want := append(granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "pod"))), granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "zone")))...)
 	if got := slices.DeleteFunc(granted(t, all), func(r rbacv1.PolicyRule) bool {
 		return slices.ContainsFunc(bare, func(b rbacv1.PolicyRule) bool { return reflect.DeepEqual(r, b) })
 	}); !slices.Equal(rules(got), rules(want)) {

@@ -210,7 +210,7 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 	}
 	if by.name != h.holder && h.holder != "" && !h.given {
 		left := h.left(by, now)
-		proven := by.proves && h.by != nil && h.by.isDone()
+		proven := h.by != nil && h.by.seat == by.seat && by.processLock != "" && h.by.processLock != "" && h.by.isDone()
 		switch {
 		case left == 0:
 		case proven:

@@ -77,8 +77,8 @@ func (m *oneLock) harm(s step) {
 }
 
 // earlier is the last record of the term before, if somebody may put it back: all that campaign have seen
-// who led since, and wait for it as long as they would for that one. Whoever came after it cannot prove that
-// its holder is dead.
+// who led since, and wait for it as long as they would for that one. The next process of its holder's
+// seat, which cannot know who led since, has no process lock.
 func (w *world) earlier() *locks.Record {
 	all := w.current()
 	w.judge.mu.Lock()
@@ -88,10 +88,12 @@ func (w *world) earlier() *locks.Record {
 	if before == nil || before.by == nil || w.population.coarse || before.record.LeaseDuration < now.lasts {
 		return nil
 	}
-	if slices.ContainsFunc(all, func(p *process) bool { return p.elector != nil && p.elector.Status().Holder != now.holder }) {
+	if slices.ContainsFunc(all, func(p *process) bool {
+		return p.elector == nil && p.seat == before.by.seat || p.elector != nil && p.elector.Status().Holder != now.holder
+	}) {
 		return nil
 	}
-	w.back.Store(before.by, slices.DeleteFunc(all, func(p *process) bool { return p.started.After(before.since) }))
+	before.by.back.Store(true)
 	return &before.record
 }
 

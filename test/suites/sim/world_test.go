@@ -70,17 +70,18 @@ type process struct {
 	stopTime time.Duration   // how long its work takes to stop
 	started  time.Time
 
-	link     link
-	gate     *gate
-	proves   bool          // it can prove that another is dead
-	gone     chan struct{} // closed when it is killed
-	sick     *atomic.Bool
-	elector  *election.Elector
-	mayBegin func()                // judges that work begins; nil means that it always may
-	view     atomic.Pointer[sight] // the ConfigMap as it read or wrote it last, see wire
-	armed    atomic.Pointer[sight] // the last view in which the shield was armed
-	run      func(context.Context)
-	fault    int // counts the faults of its link
+	link        link
+	gate        *gate
+	processLock string        // empty if an earlier process of its seat had not ended
+	back        atomic.Bool   // somebody put its record back
+	gone        chan struct{} // closed when it is killed
+	sick        *atomic.Bool
+	elector     *election.Elector
+	mayBegin    func()                // judges that work begins; nil means that it always may
+	view        atomic.Pointer[sight] // the ConfigMap as it read or wrote it last, see wire
+	armed       atomic.Pointer[sight] // the last view in which the shield was armed
+	run         func(context.Context)
+	fault       int // counts the faults of its link
 
 	well time.Time // when its last fault is over, at the earliest
 
@@ -94,6 +95,17 @@ type process struct {
 type sight struct {
 	at     time.Time
 	record ownerref.Record
+}
+
+// hasEnded reports whether the process has ended, by itself or because it was killed.
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.done:
+	case <-p.gone:
+	default:
+		return false
+	}
+	return true
 }
 
 // isDone reports whether nothing of p still runs.
@@ -133,7 +145,6 @@ type world struct {
 	hides   atomic.Int32            // how often the record is deleted right after its creation
 	again   atomic.Pointer[process] // the process that is cut off as soon as the record is deleted again
 	sick    time.Time               // when a process was last made unfit
-	back    sync.Map                // from the holders of records that were put back to the processes that ran before
 
 	mu      sync.Mutex
 	choices []int      // of timings, by seat
@@ -222,16 +233,15 @@ func (w *world) current() (all []*process) {
 	return all
 }
 
-// named returns the process of that name, running or ended.
-func (w *world) named(name string) *process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.all {
-		if p.name == name {
-			return p
+// processLock returns the process lock of the next process of a seat; empty if an earlier one still has it, or
+// if the record of one was put back.
+func (w *world) processLock(seat int) string {
+	for _, q := range w.all {
+		if q.seat == seat && (q.back.Load() || q.processLock != "" && !q.hasEnded()) {
+			return ""
 		}
 	}
-	return nil
+	return fmt.Sprintf("seat %d/%d", seat, w.count)
 }
 
 // enter starts a process in a free seat.
@@ -241,10 +251,11 @@ func (w *world) enter(seat int) {
 	if w.closed || w.seats[seat] != nil {
 		return
 	}
-	n := w.count
+	n, processLock := w.count, w.processLock(seat)
 	w.count++
 	p := &process{
-		name: fmt.Sprintf("c%d.%d", seat, n), seat: seat, ours: true, kind: "candidate", world: w,
+		processLock: processLock,
+		name:        fmt.Sprintf("c%d.%d", seat, n), seat: seat, ours: true, kind: "candidate", world: w,
 		dice: rand.New(rand.NewPCG(w.seed, uint64(1000+n))), advice: rand.New(rand.NewPCG(w.seed, uint64(2000+n))), started: time.Now(),
 		done: make(chan struct{}), gone: make(chan struct{}), gate: &gate{}, sick: &atomic.Bool{}, judge: w.judge,
 	}
@@ -317,17 +328,14 @@ func (p *process) elect(lock locks.Lock) {
 	if p.dice.IntN(2) == 0 {
 		config.WatchPeers = p.peers
 	}
-	if p.proves = p.dice.IntN(2) == 0; p.proves {
-		config.ProveDead = p.dead
-	}
 	if p.dice.IntN(4) == 0 {
 		config.Health = election.Health{
 			Check: p.check, Interval: p.timing.LeaseDuration / 2, After: p.timing.LeaseDuration / 2, StayBack: p.timing.LeaseDuration,
 		}
 	}
-	config.ProcessID = func() locks.ProcessID {
+	config.ProcessLock = func() string {
 		p.gate.pass()
-		return locks.ProcessID{}
+		return p.processLock
 	}
 	e, err := election.New(config)
 	if err != nil {
