@@ -50,7 +50,7 @@ func (o Takeover) Spread(t Timing) time.Duration {
 func (r *run) stagger(start time.Duration) time.Duration {
 	t := r.config.Timing
 	switch {
-	case start <= 0, 0 < len(r.trusted) && len(r.trusted) <= fewPeers:
+	case start <= 0, 0 < len(r.peers) && len(r.peers) <= fewPeers:
 		return 0
 	case r.unordered():
 		return time.Duration(r.share * float64(t.RenewInterval) / 2)
@@ -62,7 +62,7 @@ func (r *run) stagger(start time.Duration) time.Duration {
 
 // unordered reports whether only its hash ranks this candidate among the others.
 func (r *run) unordered() bool {
-	return len(r.trusted) == 0 || len(r.trusted) > fewPeers && r.config.TakeoverDelay == nil
+	return len(r.peers) == 0 || len(r.peers) > fewPeers && r.config.TakeoverDelay == nil
 }
 
 // currentStagger is this candidate's stagger at this moment.

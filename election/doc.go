@@ -178,7 +178,7 @@ package election
 //
 //	../locks/lease/requests.go       Lock.Read    etcd: a GET without a resourceVersion
 //	../internal/rawapi/list.go       Object.list  a list: the cache if Query.Cached, which sends the oldest version that will do
-//	../internal/presence/roster.go   Roster.list  the cache: who campaigns is advice
+//	../internal/presence/roster.go   roster.follow  the cache: who campaigns is advice
 //
 // What others see:
 //

@@ -26,8 +26,7 @@ import (
 // candidates and none of them is healthy, it leads on and says so in
 // Status.Unhealthy, because an unhealthy leader does more than none. Without
 // Config.WatchPeers it ends its term in any case. If no healthy candidate then takes the
-// lock within a LeaseDuration, an unhealthy one does, and leads ten times as long
-// before it gives up again.
+// lock within a LeaseDuration, an unhealthy one does.
 type Health struct {
 	// Check returns nil if this candidate is healthy, and otherwise why it should not
 	// lead, in the same words for the same reason. It runs in its own goroutine, one
@@ -53,10 +52,6 @@ type Health struct {
 // now. It then does not campaign, even if nobody else does, and that is not an error in its log.
 var ErrUnwilling = errors.New("unwilling to lead")
 
-// unhealthyPatience is how many times longer an unhealthy leader leads that took the lock
-// because no healthy candidate did.
-const unhealthyPatience = 10
-
 func (h Health) withDefaults(t Timing) Health {
 	h.Interval = cmp.Or(h.Interval, t.RenewInterval)
 	h.After = cmp.Or(h.After, t.LeaseDuration)
@@ -77,31 +72,24 @@ func (h Health) validate() error {
 	return errors.Join(errs...)
 }
 
-// watch calls Check until ctx ends, and reports the result whenever it changes. When ctx
-// ends, it does not wait for a Check that has not returned.
+// watch calls Check until ctx ends, and reports each result. When ctx ends, it does not wait for a
+// Check that has not returned.
 func (h Health) watch(ctx context.Context, tell func(error)) {
-	first, last := true, error(nil)
-	news := func(err error) {
-		if first || !sameText(err, last) {
-			tell(err)
-		}
-		first, last = false, err
-	}
 	for ctx.Err() == nil {
-		answer := make(chan error, 1)
 		limited, cancel := context.WithTimeout(ctx, h.Interval)
+		answer := make(chan error, 1)
 		go func() { answer <- h.Check(limited) }()
-		next := time.NewTimer(h.Interval)
 		select {
 		case err := <-answer:
-			news(err)
-			waitFor(ctx, next.C)
-		case <-next.C:
-			news(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
-			waitFor(ctx, answer) // that answer is as old as its limit, so only the next one counts
-		case <-ctx.Done():
+			tell(err)
+			<-limited.Done()
+		case <-limited.Done():
+			tell(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
+			select { // that answer is as old as its limit, so only the next one counts
+			case <-answer:
+			case <-ctx.Done():
+			}
 		}
-		next.Stop()
 		cancel()
 	}
 }
@@ -109,13 +97,6 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 // sameText reports whether two errors say the same, or are both nil.
 func sameText(a, b error) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b)
-}
-
-func waitFor[T any](ctx context.Context, c <-chan T) {
-	select {
-	case <-c:
-	case <-ctx.Done():
-	}
 }
 
 // fitness is what the loop knows about this candidate's health.
@@ -141,6 +122,9 @@ func (r *run) watchHealth(ctx context.Context) {
 // setHealth notes what a check has found.
 func (r *run) setHealth(problem error) {
 	f := &r.fitness
+	if f.known && sameText(problem, f.problem) {
+		return
+	}
 	if f.problem == nil {
 		f.since = time.Now()
 	}
@@ -186,18 +170,11 @@ func (l *leadership) yieldIfUnhealthy(now time.Time) time.Time {
 		return later
 	}
 	fit, unfit := l.fit(locks.Successor{})
-	known := len(l.peers) > 0
-	due := f.since.Add(health.After)
-	if began := l.term.Began; began.After(f.since) {
-		due = began.Add(health.After)
-		if !known {
-			due = began.Add(unhealthyPatience * health.After)
-		}
-	}
+	due := rules.Latest(f.since, l.term.Began).Add(health.After)
 	switch {
 	case now.Before(due):
 		return due
-	case known && len(fit) == 0 && !health.Required:
+	case len(l.peers) > 0 && len(fit) == 0 && !health.Required:
 		l.report.unhealthy(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
 	default:
 		l.successor = &locks.Successor{}

@@ -263,24 +263,6 @@ func TestAnUnwillingCandidateDoesNotCampaignAndThatIsNoError(t *testing.T) {
 	})
 }
 
-func TestWhereNobodyIsWellAndNobodyTellsThereIsALeaderMostOfTheTime(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.admit("a", errSick)
-		began, _ := a.Leads()
-		for range 5 {
-			led, cause := a.Loses()
-			if led < 10*lease-time.Second || !errors.Is(cause, election.ErrUnhealthy) {
-				t.Errorf("a led for %v, until %v", led, cause)
-			}
-			again, took := a.Leads()
-			if took > 2*lease || again.Token <= began.Token {
-				t.Errorf("a led again after %v", took)
-			}
-			began = again
-		}
-	})
-}
-
 func TestACandidateThatDoesNotKnowItsHealthYetDoesNotCampaign(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) {

@@ -39,7 +39,6 @@ type run struct {
 	zoneUpdates   chan string           // nil without Config.WatchZone
 	peerUpdates   chan []locks.Peer     // nil without Config.WatchPeers
 	peers         []locks.Peer          // all candidates that are known, by identity
-	trusted       []locks.Peer          // those of them that nobody has made up, as far as is known
 	healthUpdates chan error            // nil without Health.Check
 
 	noShows   map[string]noShow // successors that did not take the lock, by identity

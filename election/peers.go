@@ -40,10 +40,6 @@ func watched[T any](ctx context.Context, r *run, watch func(context.Context, fun
 // setPeers notes who campaigns, in a new slice that never changes.
 func (r *run) setPeers(peers []locks.Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
-	r.trusted = r.peers
-	if doubtful := func(p locks.Peer) bool { return p.Doubtful }; slices.ContainsFunc(r.peers, doubtful) {
-		r.trusted = slices.DeleteFunc(slices.Clone(r.peers), doubtful)
-	}
 	r.report.peers(r.peers)
 }
 
@@ -57,7 +53,7 @@ func (r *run) takeover(f rules.Freeing) Takeover {
 		PreviousZone: f.Details.Zone,
 		PreviousPod:  f.Details.Pod,
 		Candidate:    r.me,
-		Peers:        r.trusted,
+		Peers:        r.peers,
 		Evacuated:    rules.Evacuated(r.observer.LastRecord().Evacuated, time.Now()),
 		RoundTrip:    r.exchange.roundTrip(),
 	}
@@ -71,8 +67,8 @@ func (r *run) takeoverDelay(t Takeover) time.Duration {
 	return max(0, r.config.TakeoverDelay(t))
 }
 
-// sooner returns a function that compares candidates by who comes first at a takeover: those that
-// somebody may have made up come last. It asks for each takeover delay once.
+// sooner returns a function that compares candidates by who comes first at a takeover. It asks for each
+// takeover delay once.
 func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 	starts := map[string]time.Duration{}
 	start := func(p locks.Peer) time.Duration {
@@ -85,9 +81,6 @@ func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 		return delay
 	}
 	return func(a, b locks.Peer) int {
-		if a.Doubtful != b.Doubtful {
-			return map[bool]int{false: -1, true: 1}[a.Doubtful]
-		}
 		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))
 	}
 }

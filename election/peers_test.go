@@ -62,28 +62,6 @@ func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 	})
 }
 
-// TestADoubtfulPeerGetsNoTakeoverDelay: whoever makes up candidates delays no takeover. Somebody may
-// still name one as successor.
-func TestADoubtfulPeerGetsNoTakeoverDelay(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		words := make(chan []locks.Peer)
-		var asked election.Takeover
-		b := s.start("b", informed(words), func(c *election.Config) {
-			c.TakeoverDelay = func(o election.Takeover) time.Duration { asked = o; return 0 }
-		})
-		doubtful := peer("0")
-		doubtful.Doubtful = true
-		words <- []locks.Peer{doubtful, peer("a"), peer("b")}
-		a.link.Set(cut)
-		b.Leads()
-		if want := []locks.Peer{peer("a"), peer("b")}; !reflect.DeepEqual(asked.Peers, want) {
-			t.Errorf("takeover delay is asked for among %+v, want %+v", asked.Peers, want)
-		}
-	})
-}
-
 func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -31,7 +31,4 @@ type Peer struct {
 	Candidate
 	// Unhealthy says why the candidate should not lead; empty if it is healthy.
 	Unhealthy string
-	// Doubtful reports that so many candidates have announced themselves that somebody may have
-	// made up this one. Nobody waits for it, and it succeeds only if no other can.
-	Doubtful bool
 }

@@ -60,7 +60,7 @@ func FuzzAmong(f *testing.F) {
 			if again := read(o.written(&lease), lock); again != o {
 				t.Fatalf("read %+v\nthen %+v", o, again)
 			}
-			if len(Peers([]Object{o, o}, "", 2)) > 1 {
+			if len(peers([]Object{o, o})) > 1 {
 				t.Fatalf("%+v is two peers", o)
 			}
 		}

@@ -56,19 +56,17 @@ type Keeper struct {
 	config       KeeperConfig
 	undeletable  sync.Once     // the log says that presences may not be deleted
 	podOptional  bool          // Keep returns if it is not known whether the pod exists
-	toldOthers   bool          // the log says that another workload campaigns; for followPeers alone
 	again        chan struct{} // the presence needs attention
-	reworded     chan struct{} // the same, but it can wait
+	healed       chan struct{} // the health has changed
+	told         time.Time     // when the presence last said something new of the health
 	peersChanged chan struct{} // the peers have changed
-	aging        chan struct{} // there are presences that must be renewed to count
 	remakes      sleep.Again   // of the presence, when it was deleted
 
 	limit *patience.Limit // of the requests for it
 
 	mu         sync.Mutex
 	waiting    string
-	health     advertisedHealth
-	well       *time.Timer // until the presence may say that the candidate is healthy again
+	unhealthy  string
 	err        error
 	zone       string
 	podless    bool   // no pod owns the presence
@@ -89,11 +87,10 @@ func NewKeeper(c KeeperConfig) *Keeper {
 	}
 	return &Keeper{
 		Present: make(chan Object, 1), Listed: make(chan struct{}, 1), config: c,
-		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
-		aging: make(chan struct{}, 1), zone: c.Candidate.Zone, podless: c.Pod.Name == "" || c.Pod.UID == "",
+		again: make(chan struct{}, 1), healed: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
+		zone: c.Candidate.Zone, podless: c.Pod.Name == "" || c.Pod.UID == "",
 		remakes: sleep.Again{First: c.Timing.RenewInterval / 10, Most: most},
 		limit:   patience.NewLimit(c.Timing.AttemptTimeout, c.Timing.RenewDeadline),
-		health:  advertisedHealth{first: c.Timing.LeaseDuration, most: 5 * steady},
 	}
 }
 
@@ -106,26 +103,21 @@ func signal(to chan struct{}) {
 }
 
 // SetUnhealthy has the presence object say why this candidate should not lead; empty means that it
-// is healthy. The first time, the object says either at once. If health keeps changing, the object
-// says healthy only after the candidate has been healthy for a LeaseDuration, and for twice as long
-// after each relapse within a minute, up to five minutes. While the object says unhealthy, a new
-// reason is written once a minute at most. It does no I/O.
-func (k *Keeper) SetUnhealthy(why string) {
+// is healthy. The object says so at once, or a LeaseDuration after it last said something else. It
+// does no I/O.
+func (k *Keeper) SetUnhealthy(why string) { k.set(&k.unhealthy, why, k.healed) }
+
+// SetWaiting has the presence object say what this candidate waits for.
+func (k *Keeper) SetWaiting(waiting string) { k.set(&k.waiting, waiting, k.again) }
+
+// SetZone has the presence object say in which zone this candidate is. It does no I/O.
+func (k *Keeper) SetZone(zone string) { k.set(&k.zone, zone, k.again) }
+
+func (k *Keeper) set(what *string, to string, changed chan struct{}) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	switch k.health.set(why, now) {
-	case writeNow:
-		signal(k.again)
-	case writeLater:
-		signal(k.reworded)
-	case writeWhenDue:
-		if k.well != nil {
-			k.well.Stop()
-		}
-		k.well = time.AfterFunc(k.health.due.Sub(now), func() { signal(k.again) })
-	case writeNever:
-	}
+	*what = to
+	k.mu.Unlock()
+	signal(changed)
 }
 
 // Peers reports which candidates have a presence object at the lock, in the form of
@@ -146,22 +138,6 @@ func (k *Keeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
 	}
 }
 
-// SetWaiting has the presence object say what this candidate waits for.
-func (k *Keeper) SetWaiting(waiting string) {
-	k.mu.Lock()
-	k.waiting = waiting
-	k.mu.Unlock()
-	signal(k.again)
-}
-
-// SetZone has the presence object say in which zone this candidate is. It does no I/O.
-func (k *Keeper) SetZone(zone string) {
-	k.mu.Lock()
-	k.zone = zone
-	k.mu.Unlock()
-	signal(k.again)
-}
-
 // Problem says why there is no presence yet; nil if there is one.
 func (k *Keeper) Problem() error {
 	k.mu.Lock()
@@ -178,7 +154,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	defer following.Wait()
 	defer cancel()
 	k.mu.Lock()
-	k.listed, k.lapses, k.peersKnown = nil, lapses{}, false // what an earlier call knew is old
+	k.listed, k.lapses, k.peersKnown = nil, nil, false // what an earlier call knew is old
 	k.mu.Unlock()
 	delays := k.delays()
 	for first := true; ; first = false {
@@ -234,7 +210,7 @@ func (b beside) Attend(ctx context.Context, permit func(locks.Permission)) error
 // waitForWork waits until the presence needs attention, but no longer than most unless
 // most is negative. It returns false if ctx has ended.
 func (k *Keeper) waitForWork(ctx context.Context, most time.Duration) bool {
-	var late, reworded <-chan time.Time
+	var late, due <-chan time.Time
 	if most >= 0 {
 		ready, stop := sleep.After(most)
 		defer stop()
@@ -246,12 +222,12 @@ func (k *Keeper) waitForWork(ctx context.Context, most time.Duration) bool {
 			return true
 		case <-late:
 			return true
-		case <-reworded:
+		case <-due:
 			return true
-		case <-k.reworded:
-			if reworded == nil {
-				reworded = time.After(steady)
-			}
+		case <-k.healed:
+			ready, stop := sleep.After(time.Until(k.told.Add(k.config.Timing.LeaseDuration)))
+			defer stop()
+			due = ready
 		case <-ctx.Done():
 			return false
 		}
@@ -302,6 +278,9 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	}
 	delays.Reset()
 	k.mu.Lock()
+	if o.Unhealthy != k.own.Unhealthy {
+		k.told = time.Now()
+	}
 	k.own = o
 	k.mu.Unlock()
 	select {
@@ -310,7 +289,7 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	}
 	k.Present <- o // only this goroutine sends
 	if wanted.Renewed != 0 {
-		return renewAfter(wanted.lasts() / periods), nil
+		return spread(wanted.lasts() / periods), nil
 	}
 	return -1, nil
 }
@@ -321,7 +300,7 @@ func (k *Keeper) presence() Object {
 	o := Object{
 		Lock: w.Lock, Pod: w.Pod,
 		Identity: w.Candidate.Identity, Zone: k.zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: k.health.text(time.Now()), TakeoverDelay: w.TakeoverDelay,
+		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: k.unhealthy, TakeoverDelay: w.TakeoverDelay,
 		KnownFrom: w.KnownFrom, Stop: w.Timing.StopTimeout.String(),
 	}
 	if w.Candidate.Zone == "" && k.zone != "" {
@@ -364,18 +343,13 @@ func (k *Keeper) confirmPod(ctx context.Context) error {
 
 // followPeers keeps the peers up to date.
 func (k *Keeper) followPeers(ctx context.Context) {
-	begin := func() *Roster {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		return NewRoster(k.config.Client, k.config.Namespace, k.config.Lock, k.presence().name())
-	}
-	roster, delays := begin(), k.delays()
+	r, delays := &roster{client: k.config.Client, namespace: k.config.Namespace, lock: k.config.Lock}, k.delays()
 	for refused := false; ctx.Err() == nil; {
 		k.mu.Lock()
 		own := k.own.Number
 		k.mu.Unlock()
 		began := time.Now()
-		err := roster.Follow(ctx, own, k.setPresences)
+		err := r.follow(ctx, own, k.setPresences)
 		if time.Since(began) > steady {
 			refused = false
 			delays.Reset()
@@ -390,7 +364,7 @@ func (k *Keeper) followPeers(ctx context.Context) {
 		}
 		forbidden := errors.Is(err, locks.ErrForbidden)
 		if forbidden {
-			roster = begin()
+			r.number = 0
 			k.setPresences(nil, 0) // the known presences may be outdated
 		}
 		if forbidden && !refused {
@@ -406,7 +380,6 @@ func (k *Keeper) followPeers(ctx context.Context) {
 // setPresences records the list of all presences at the lock, and has Peers report the
 // candidates if they have changed.
 func (k *Keeper) setPresences(all []Object, asOf uint64) {
-	k.tellOthers(all)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if own := k.own; own.UID != "" && own.Number <= asOf {
@@ -415,34 +388,20 @@ func (k *Keeper) setPresences(all []Object, asOf uint64) {
 			signal(k.again)
 		}
 	}
-	now := time.Now()
 	k.listed = all
-	k.lapses.note(all, k.own.Name, now)
-	if len(k.lapses.seen) > 0 {
-		signal(k.aging)
-	}
+	k.lapses = k.lapses.note(all, k.own.Name, time.Now())
 	if !k.peersKnown {
 		signal(k.Listed)
 	}
-	k.count(now)
+	k.count()
 }
 
 // count has Peers report the candidates that count now, if they have changed. The caller holds mu.
-func (k *Keeper) count(now time.Time) {
-	k.all = k.lapses.counting(k.listed, now)
-	if peers := Peers(k.all, k.own.Name, len(k.listed)); !k.peersKnown || !slices.Equal(peers, k.peers) {
+func (k *Keeper) count() {
+	k.all, _ = k.lapses.divide(k.listed, time.Now(), 0)
+	if peers := peers(k.all); !k.peersKnown || !slices.Equal(peers, k.peers) {
 		k.peers, k.peersKnown = peers, true
 		signal(k.peersChanged)
-	}
-}
-
-// tellOthers says once that pods of another Deployment campaign for the lock.
-func (k *Keeper) tellOthers(all []Object) {
-	own := k.config.Pod.Deployment()
-	other := func(o Object) bool { d := o.Pod.Deployment(); return d != "" && d != own }
-	if i := slices.IndexFunc(all, other); i >= 0 && own != "" && !k.toldOthers {
-		k.toldOthers = true
-		k.config.Logger.Info("pods of another Deployment campaign for this lock too: if that is another program, give it a lock name of its own", "lock", k.config.Lock, "own", own, "other", all[i].Pod.Deployment(), "pod", all[i].Pod.Name)
 	}
 }
 

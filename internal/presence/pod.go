@@ -27,21 +27,6 @@ type Pod struct {
 	UID  types.UID
 }
 
-// Deployment is the name of the Deployment that the pod looks like one of, by its name alone; empty
-// if it looks like none. A name that long may have been cut.
-func (p Pod) Deployment() string {
-	const longest, letters = 63, "bcdfghjklmnpqrstvwxz2456789" // of those that Kubernetes makes up
-	end := strings.LastIndexByte(p.Name, '-')
-	hash := strings.LastIndexByte(p.Name[:max(end, 0)], '-')
-	madeUp := func(s string, least, most int) bool {
-		return len(s) >= least && len(s) <= most && strings.Trim(s, letters) == ""
-	}
-	if hash <= 0 || len(p.Name) >= longest || !madeUp(p.Name[hash+1:end], 6, 10) || !madeUp(p.Name[end+1:], 5, 5) {
-		return ""
-	}
-	return p.Name[:hash]
-}
-
 // ErrPodGone says that the API server knows no pod by that name and UID.
 var ErrPodGone = errors.New("this pod is gone")
 

@@ -1,38 +1,6 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package presence keeps the presence objects of candidates: one small Lease for each
-// candidate. The candidate's pod owns it, so that it is deleted with the pod. It is written
-// at the start and on change, and never renewed.
-//
-// A candidate that is in no pod which the API server knows, or in another namespace, has a presence
-// that no pod owns. That is renewed once a minute at most, and removed in good order.
-// Otherwise the other candidates ignore it, and remove it, when it has missed five renewals. They
-// measure that with their own clocks, from the last change that they saw. After a gap in their watch,
-// each presence that counted counts for a minute at least. Whoever comes first removes one that no
-// longer counts, half a minute to a minute later, unless it cannot write its own. The deletion names the
-// version, so that it fails if the presence was renewed meanwhile. After a failure the next try comes
-// later each time, up to an hour. Each renewal is news for all candidates. So if 21 to 300 are without a
-// pod, all together renew no oftener than 20 would, and of more each renews every 15 minutes. Tools,
-// which see a presence once, compare its renewTime with their own clock. So does a roster that is full:
-// a presence that lapsed more than an hour ago gives its place to another.
-//
-// A candidate follows all presences of a lock by one list and one watch by label, which resumes where
-// it ended. It recreates its own presence if somebody deletes that, less and less often if it is deleted
-// again and again. When one of the 300 others that it keeps goes, it lists again, after half a minute to
-// one and a half minutes, and up to ten times less often while presences keep disappearing.
-//
-// Some of 300 may be made up. The zone of an identity is that on the presence whose pod it names or, if
-// there are several, on the oldest. A candidate believes its own presence about itself. Presences that
-// are younger than its own are named as successors only if there is no other.
-//
-// The first problem is written at once, and the first recovery too. After a relapse within a minute, the
-// presence says that all is well only when that has been so for a LeaseDuration, then for twice as long,
-// up to five minutes. So a flap every 2 s for five minutes causes 4 writes.
-//
-// It needs the verbs get, create and update on leases and, unless the server tells by the token
-// which pod this is, get on pods in the lock's namespace. Presences without a pod are removed
-// only with the verb delete. A reader of all presences needs list, or list and watch.
 package presence
 
 import (
@@ -82,8 +50,7 @@ type Object struct {
 	Name   string
 	UID    types.UID
 	Number uint64
-	// Created is when the server made the presence, in seconds since 1970. Only List, Among and
-	// a Roster set it.
+	// Created is when the server made the presence, in seconds since 1970. Only List and Among set it.
 	Created int64
 }
 
@@ -194,15 +161,6 @@ func (o Object) lasts() time.Duration {
 func (o Object) Lapsed(now time.Time) bool {
 	age := now.Sub(time.Unix(o.Renewed, 0)).Abs() // one that is renewed in the future says nothing
 	return o.Pod == (Pod{}) && age > o.lasts()
-}
-
-// longAgo is how long ago a presence must have lapsed, by wall clocks, to give its room in a Roster to
-// another: where nobody may delete presences, those of the dead would take the room of the living.
-const longAgo = time.Hour
-
-// isOld reports whether a presence without a pod lapsed long ago.
-func (o Object) isOld(now time.Time) bool {
-	return o.Pod == (Pod{}) && now.Sub(time.Unix(o.Renewed, 0)) > o.lasts()+longAgo
 }
 
 // List returns the presences of a lock, by name, with one linearizable request. It leaves out

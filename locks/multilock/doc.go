@@ -20,11 +20,8 @@
 // deleted with the pod. The lock writes it at the start and on each change.
 //
 // SetUnhealthy of a lock has the presence object say why this candidate should not lead;
-// empty means that it is healthy. The first time, the object says either at once. If
-// health keeps changing, the object says healthy only after the candidate has been
-// healthy for a LeaseDuration, and for twice as long after each relapse within a minute,
-// up to five minutes. While the object says unhealthy, a new reason is written once a
-// minute at most. SetUnhealthy does no I/O.
+// empty means that it is healthy. The object says so at once, or a LeaseDuration after it last
+// said something else. SetUnhealthy does no I/O.
 //
 // Peers of a lock reports which candidates have a presence object, in the form of
 // election.Config. It costs nothing while nothing changes: Attend runs one watch for it.
@@ -59,8 +56,6 @@ package multilock
 //	../../internal/presence/keeper.go  Keeper.Keep                  follows the other candidates' presences; until the end of Attend
 //	../../internal/presence/keeper.go  Keeper.Keep                  ignores and removes presences without a pod that are not renewed; the same
 //	../../internal/presence/keeper.go  beside.Attend                keeps the presence; until the end of Attend
-//	../../internal/presence/keeper.go  Keeper.SetUnhealthy          has the presence say that the candidate is healthy again; a timer, which the next change stops
-//	../../internal/presence/roster.go  Roster.refill                lists the presences again after some were left out; a timer, which Attend stops
 
 // Where to look
 //

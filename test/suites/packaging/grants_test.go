@@ -23,6 +23,7 @@ func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 		{[]string{"locks/lease", "locks/multilock", "internal/phase"}, []string{"lease"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
 		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
+		{[]string{"internal/presence"}, []string{"pod"}},
 	} {
 		documented, given := map[manifests.Right]bool{}, map[manifests.Right]bool{}
 		for _, dir := range row.dirs {
