@@ -15,6 +15,9 @@
 // presence was renewed meanwhile. If more than 20 are without a pod, all together renew no oftener
 // than 20 would. Tools, which see a presence once, compare its renewTime with their own clock.
 //
+// A candidate that is to end says that it is unhealthy, so that it comes last: one whose pod is being
+// deleted, where it may watch that, and one in a pod whose candidacy has ended.
+//
 // A candidate follows all presences of a lock by one list and one watch by label, which resumes where
 // it ended. It recreates its own presence if somebody deletes that, less and less often if it is deleted
 // again and again.
@@ -29,5 +32,5 @@
 //
 //	apiGroups: [""]
 //	resources: [pods]
-//	verbs: [get]
+//	verbs: [get, watch]
 package presence

@@ -4,6 +4,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -58,13 +59,14 @@ type Keeper struct {
 	podOptional  bool          // Keep returns if it is not known whether the pod exists
 	again        chan struct{} // the presence needs attention
 	healed       chan struct{} // the health has changed
-	told         time.Time     // when the presence last said something new of the health
+	told         time.Time     // when the presence was last written because of that
 	peersChanged chan struct{} // the peers have changed
 	remakes      sleep.Again   // of the presence, when it was deleted
 
 	limit *patience.Limit // of the requests for it
 
 	mu         sync.Mutex
+	ends       string // why this candidate is to end; empty if it is not
 	waiting    string
 	unhealthy  string
 	err        error
@@ -165,6 +167,9 @@ func (k *Keeper) Keep(ctx context.Context) error {
 		if first { // so that the first list finds this candidate's presence
 			following.Go(func() { k.followPeers(ctx) })
 			following.Go(func() { k.tidy(ctx) })
+			if k.own.Pod != (Pod{}) {
+				following.Go(func() { k.watchPod(ctx) })
+			}
 		}
 		if !k.waitForWork(ctx, later) {
 			return nil
@@ -223,6 +228,7 @@ func (k *Keeper) waitForWork(ctx context.Context, most time.Duration) bool {
 		case <-late:
 			return true
 		case <-due:
+			k.told = time.Now()
 			return true
 		case <-k.healed:
 			ready, stop := sleep.After(time.Until(k.told.Add(k.config.Timing.LeaseDuration)))
@@ -278,9 +284,6 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	}
 	delays.Reset()
 	k.mu.Lock()
-	if o.Unhealthy != k.own.Unhealthy {
-		k.told = time.Now()
-	}
 	k.own = o
 	k.mu.Unlock()
 	select {
@@ -300,7 +303,7 @@ func (k *Keeper) presence() Object {
 	o := Object{
 		Lock: w.Lock, Pod: w.Pod,
 		Identity: w.Candidate.Identity, Zone: k.zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: k.unhealthy, TakeoverDelay: w.TakeoverDelay,
+		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: cmp.Or(k.ends, k.unhealthy), TakeoverDelay: w.TakeoverDelay,
 		KnownFrom: w.KnownFrom, Stop: w.Timing.StopTimeout.String(),
 	}
 	if w.Candidate.Zone == "" && k.zone != "" {

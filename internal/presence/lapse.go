@@ -130,14 +130,3 @@ func (k *Keeper) remove(ctx context.Context, o Object, version string, most time
 	}
 	return err
 }
-
-// leave removes this candidate's presence if no pod owns it, when its candidacy ends in good order.
-// That is worth one short try: others ignore the presence after some minutes.
-func (k *Keeper) leave(ctx context.Context) {
-	k.mu.Lock()
-	own, kept := k.own, k.err == nil
-	k.mu.Unlock()
-	if kept && own.UID != "" && own.Pod == (Pod{}) {
-		_ = k.remove(context.WithoutCancel(ctx), own, "", k.config.Timing.AttemptTimeout)
-	}
-}

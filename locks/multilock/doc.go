@@ -55,6 +55,7 @@ package multilock
 //	twin/watch.go                      twinWatch.run                the watch of one of the two locks; until either ends
 //	../../internal/presence/keeper.go  Keeper.Keep                  follows the other candidates' presences; until the end of Attend
 //	../../internal/presence/keeper.go  Keeper.Keep                  ignores and removes presences without a pod that are not renewed; the same
+//	../../internal/presence/keeper.go  Keeper.Keep                  watches this candidate's pod; the same
 //	../../internal/presence/keeper.go  beside.Attend                keeps the presence; until the end of Attend
 
 // Where to look

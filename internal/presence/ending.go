@@ -1,0 +1,68 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package presence
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Why a candidate that is to end comes last, in the words of its presence.
+const (
+	podEnds   = "its pod is being deleted"
+	runsEnded = "it does not campaign any more"
+)
+
+var errPodEnds = errors.New(podEnds)
+
+// watchPod has the presence say that this candidate is to end, once its pod is to be deleted. That comes
+// before the signal to the process. Who may not watch its pod learns of its end by the signal alone.
+func (k *Keeper) watchPod(ctx context.Context) {
+	pod := rawapi.New[corev1.Pod](k.config.Core, apierror.Object{Resource: apierror.Pods, Namespace: k.config.Namespace, Name: k.config.Pod.Name})
+	for ctx.Err() == nil {
+		err := pod.Watch(ctx, 0, func(_ context.Context, e rawapi.Event[*corev1.Pod]) error {
+			if e.Type != watch.Bookmark && e.Object.UID == k.config.Pod.UID && e.Object.DeletionTimestamp != nil {
+				return errPodEnds
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errPodEnds):
+			k.set(&k.ends, podEnds, k.again)
+			return
+		case errors.Is(err, locks.ErrForbidden):
+			return
+		}
+		_ = sleep.For(ctx, spread(10*time.Second))
+	}
+}
+
+// leave ends this candidate's presence when its candidacy ends in good order. One that no pod owns is
+// removed, and that of a pod says that its candidate has ended. That is worth one short try.
+func (k *Keeper) leave(ctx context.Context) {
+	k.mu.Lock()
+	own, kept := k.own, k.err == nil
+	k.mu.Unlock()
+	if !kept || own.UID == "" {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	if own.Pod == (Pod{}) {
+		_ = k.remove(ctx, own, "", k.config.Timing.AttemptTimeout)
+		return
+	}
+	own.Unhealthy = runsEnded
+	limited, cancel := context.WithTimeout(ctx, k.config.Timing.AttemptTimeout)
+	defer cancel()
+	_, _ = Ensure(limited, k.config.Client, k.config.Namespace, own, k.config.Labels, func(context.Context) error { return ErrPodGone })
+}
