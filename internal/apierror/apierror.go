@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -58,19 +57,11 @@ func MissingIn(err error) (Missing, bool) {
 
 func (e *requestError) missing() Missing { return e.lacks }
 
-// mostText is how many bytes of an error are shown: anybody may have written part of it, and
-// any kind of server may have answered.
-const mostText = 4096
-
 func (e *requestError) Error() string {
-	text := e.err.Error()
-	if len(text) > mostText {
-		text = fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:mostText], ""), len(text))
-	}
 	if e.hint == "" {
-		return e.what + ": " + text
+		return e.what + ": " + e.err.Error()
 	}
-	return e.what + ": " + e.hint + ": " + text
+	return e.what + ": " + e.hint + ": " + e.err.Error()
 }
 
 func (e *requestError) Unwrap() []error {
@@ -119,23 +110,8 @@ func (o Object) Explain(verb string, err error) error {
 	return &statusError{e, int(status.Code)}
 }
 
-// refused begins what is said of each request that an admission rule refused. doctor and
-// docs/operate.md tell people to look for it.
-const refused = "refused by an admission rule (a quota, a policy, a webhook)"
-
-// denied recognizes what the server says if a policy or a webhook refuses a request. Whoever made
-// that rule chose the HTTP status. It may be one that means something else elsewhere: 401, 404,
-// 409, 422 and so on.
-var denied = regexp.MustCompile(`^admission webhook ".*" denied the request|(^|: )(ValidatingAdmissionPolicy|policy) ['"].*['"] denied request: `)
-
 // judge interprets an answer: what to do, and which sentinel fits.
 func (o Object) judge(verb string, status metav1.Status, err error) (hint string, kind error) {
-	if denied.MatchString(status.Message) {
-		return refused, locks.ErrForbidden
-	}
-	if strings.Contains(status.Message, `failed calling webhook "`) {
-		return refused + ", because a webhook that must be asked did not answer", nil
-	}
 	switch status.Code {
 	case http.StatusUnauthorized:
 		return "the server does not accept this client's credentials: is the token expired, or the kubeconfig that of another cluster?", nil
@@ -144,13 +120,12 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	case http.StatusNotFound:
 		return o.judgeNotFound(status)
 	case http.StatusConflict:
-		// The details of a deletion's precondition name the kind, those of all others the resource.
-		if about := status.Details; about != nil && !slices.Contains([]string{"", o.Resource.Name, o.Kind}, about.Kind) {
-			return "", nil // such as that of a quota, which many requests use at a time
+		// The details of a deletion's precondition name the kind, those of all others the resource. A
+		// conflict about a quota, which many requests use at a time, names that; a webhook's names nothing.
+		if about := status.Details; about == nil || about.Kind != o.Resource.Name && about.Kind != o.Kind {
+			return "", nil
 		}
 		return "", locks.ErrConflict
-	case http.StatusTooManyRequests:
-		return fmt.Sprintf("the server sheds load: a FlowSchema of its own keeps this %s out of that", o.Kind), nil
 	}
 	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
 		return "", locks.ErrVersionExpired
@@ -165,16 +140,16 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 // OwnerReferencesPermissionEnforcement.
 const ownerRefs = "cannot set an ownerRef on a resource you can't delete"
 
-// judgeForbidden tells a missing permission from a refusal by admission: a missing permission
-// comes with the words "cannot" and the resource.
+// judgeForbidden tells a missing permission from a refusal by admission: RBAC says "cannot", the verb and
+// the resource.
 func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, kind error) {
 	switch {
 	case hasCause(status, corev1.NamespaceTerminatingCause):
 		return fmt.Sprintf("namespace %q is being deleted", o.Namespace), nil
 	case strings.Contains(status.Message, " cannot impersonate "):
 		return "the client's configuration says to impersonate somebody", locks.ErrForbidden
-	case lacking(verb, status) == "":
-		return refused, locks.ErrForbidden
+	case lacking(verb, status) == "": // an admission rule refuses: its message names the rule
+		return "", locks.ErrForbidden
 	case strings.Contains(status.Message, ownerRefs):
 		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), locks.ErrForbidden
 	default:
@@ -186,13 +161,11 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 // another reason.
 func lacking(verb string, status metav1.Status) string {
 	switch {
-	case denied.MatchString(status.Message):
-		return ""
 	case strings.Contains(status.Message, " cannot impersonate "):
 		return ""
 	case strings.Contains(status.Message, ownerRefs):
 		return Delete
-	case strings.Contains(status.Message, " cannot ") || hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
+	case strings.Contains(status.Message, " cannot "+verb+" resource") || hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
 		return verb
 	}
 	return ""

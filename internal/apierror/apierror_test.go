@@ -73,14 +73,6 @@ func TestAbsentIsTheObjectItself(t *testing.T) {
 	}
 }
 
-func TestALongErrorIsCut(t *testing.T) {
-	long := errors.New(strings.Repeat("\u00e9", 1<<20))
-	got := Object{ConfigMaps, "ns", "lock"}.Explain(Get, long)
-	if text := got.Error(); len(text) > 2*mostText || !strings.Contains(text, "configmap ns/lock: get: ") || !errors.Is(got, long) {
-		t.Errorf("it has %d bytes: %.50s", len(text), text)
-	}
-}
-
 // TestAMissingPermissionIsToldFromWhatAdmissionRefuses: a role fixes only a missing
 // permission.
 func TestAMissingPermissionIsToldFromWhatAdmissionRefuses(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
@@ -42,24 +41,13 @@ type Query struct {
 	// A watch from the list's version brings it up to date.
 	Cached   bool
 	NotOlder uint64
-	// Long says whether an object that is longer than 64 KiB is wanted. Others are not decoded:
-	// only their names, namespaces, UIDs and versions are passed on. Nil means that all are
-	// wanted.
-	Long func(name string) bool
 }
 
-// How many objects a page may have. The next page is smaller if one is longer than pageBytes.
-const (
-	mostPage  = 2000
-	pageBytes = 8 << 20
-)
+// pageItems is how many objects a page may have, as in client-go.
+const pageItems = 500
 
-// How long a page and a list may take. An API server gives a request a minute, and forgets the state
-// of a list after five to ten.
-const (
-	pageMost = 70 * time.Second
-	listMost = 10 * time.Minute
-)
+// pageMost is how long a page may take. An API server gives a request a minute.
+const pageMost = 70 * time.Second
 
 // listAgain is how often a list begins again because the server does not know any more how the
 // objects were when it began.
@@ -90,10 +78,10 @@ func Collect[T any, P Type[T]](ctx context.Context, client rest.Interface, q Que
 	return all, nil
 }
 
-// ListEach lists objects, and passes on each when it is read, so that no more of them is in
-// memory than the caller keeps. It calls begin first, and again if the list has to begin again:
-// what was passed on before then counts for nothing. It returns the version of the list. After an
-// error, nothing counts. A page that goes on for more than a minute is an error.
+// ListEach lists objects, and passes on those of a page when it is read, so that no more than a page of
+// them is in memory than the caller keeps. It calls begin first, and again if the list has to begin
+// again: what was passed on before then counts for nothing. It returns the version of the list. After
+// an error, nothing counts.
 func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, begin func(), each func(Event[P])) (version uint64, err error) {
 	o := listed[T, P](client, q)
 	for tries := 1; ; tries++ {
@@ -107,7 +95,7 @@ func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Qu
 
 // listed is all objects that a query describes.
 func listed[T any, P Type[T]](client rest.Interface, q Query) Object[T, P] {
-	return Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, fields: q.Fields, long: q.Long}
+	return Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, fields: q.Fields}
 }
 
 // asMetadata asks for the metadata of a list's objects. A server that does not know it sends all of them.
@@ -115,9 +103,7 @@ const asMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;
 
 // list reads all pages of a list.
 func (o Object[T, P]) list(ctx context.Context, q Query, each func(Event[P])) (version uint64, err error) {
-	ctx, cancel := within(ctx, listMost)
-	defer cancel()
-	for limit, token := mostPage, ""; ; {
+	for token := ""; ; {
 		req := o.request(http.MethodGet).SetHeader("Accept", "application/json")
 		if q.Metadata {
 			req.SetHeader("Accept", asMetadata)
@@ -135,7 +121,7 @@ func (o Object[T, P]) list(ctx context.Context, q Query, each func(Event[P])) (v
 			req.Param("continue", token)
 			fallthrough
 		default:
-			req.Param("limit", strconv.Itoa(limit))
+			req.Param("limit", strconv.Itoa(pageItems))
 		}
 		page, err := o.page(ctx, req, each)
 		if token != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
@@ -144,121 +130,42 @@ func (o Object[T, P]) list(ctx context.Context, q Query, each func(Event[P])) (v
 		if err != nil {
 			return 0, err
 		}
+		of := record.Number(page.ResourceVersion)
 		switch {
 		case version == 0:
-			version = page.version
-		case version != page.version:
-			return 0, fmt.Errorf("the pages of the list are of versions %d and %d: is this a Kubernetes API server?", version, page.version)
+			version = of
+		case version != of:
+			return 0, fmt.Errorf("the pages of the list are of versions %d and %d: is this a Kubernetes API server?", version, of)
 		}
-		if token = page.token; token == "" {
+		if token = page.Continue; token == "" {
 			return version, nil
 		}
-		limit = max(1, min(mostPage, int(int64(page.items)*pageBytes/max(1, page.bytes))))
 	}
 }
 
-// page is one page of a list.
-type page struct {
-	version uint64
-	token   string // of the next page; empty if it is the last
-	items   int
-	bytes   int64
-}
-
-// page reads one page, item by item.
-func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Event[P])) (page, error) {
-	var got page
-	ctx, cancel := within(ctx, pageMost)
+// page reads one page.
+func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Event[P])) (metav1.ListMeta, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageMost)
 	defer cancel()
-	stream, err := req.Stream(ctx)
-	if err != nil {
-		return got, ended(ctx, err)
+	var page struct {
+		Metadata metav1.ListMeta
+		Items    []T
 	}
-	defer stream.Close()
-	all := newParts(stream)
-	var meta metav1.ListMeta
-	err = all.object(func(key string) error {
-		switch key {
-		case "metadata":
-			raw, _, err := all.value(nil)
-			if err == nil {
-				err = json.Unmarshal(raw, &meta)
-			}
-			return err
-		case "items":
-			return all.array(func() error {
-				got.items++
-				object, whole, size, err := o.part(all)
-				if err == nil {
-					err = o.checkAsked(object)
-				}
-				if err == nil {
-					each(Event[P]{Type: watch.Added, Object: object, Cut: !whole, Size: size})
-				}
-				return err
-			})
-		default:
-			_, _, err := all.value(nil)
-			return err
-		}
-	})
-	got.version, got.token, got.bytes = record.Number(meta.ResourceVersion), meta.Continue, all.read
-	if err == nil && got.version == 0 {
+	answer := req.Do(ctx)
+	err := answer.Error()
+	if err == nil {
+		raw, _ := answer.Raw() // there is no error
+		err = json.Unmarshal(raw, &page)
+	}
+	if err == nil && record.Number(page.Metadata.ResourceVersion) == 0 {
 		// An answer that is not a list would read as an empty one.
-		err = fmt.Errorf("the answer is not a list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Resource.Name, meta.ResourceVersion)
+		err = fmt.Errorf("the answer is not a list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Resource.Name, page.Metadata.ResourceVersion)
 	}
-	return got, ended(ctx, err)
-}
-
-// ended returns the error of a request, or why its context ended it.
-func ended(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+	for i := 0; err == nil && i < len(page.Items); i++ {
+		object := P(&page.Items[i])
+		if err = o.checkAnswer(object); err == nil {
+			each(Event[P]{Type: watch.Added, Object: object})
+		}
 	}
-	return err
-}
-
-// within bounds how long a part of a list may take.
-func within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, most, fmt.Errorf("the list goes on after %v: is this a Kubernetes API server? %w", most, context.DeadlineExceeded))
-}
-
-// part reads the next object of a list.
-func (o Object[T, P]) part(all *parts) (object P, whole bool, size int, err error) {
-	var id identity
-	raw, whole, err := all.value(func(head []byte) (int, error) {
-		id = identify(head, false)
-		return o.most(id), nil
-	})
-	if err != nil {
-		return nil, false, 0, unexpected(err)
-	}
-	object = P(new(T))
-	if !whole {
-		return object, false, len(raw), o.cut(object, id)
-	}
-	if err := decode(raw, object); err != nil {
-		return nil, false, 0, fmt.Errorf("reading an object of the list: %w", err)
-	}
-	return object, true, len(raw), nil
-}
-
-// most is how much is read of a long object. Only one that is known by its name may be cut.
-func (o Object[T, P]) most(id identity) int {
-	if o.long != nil && id.known() && !o.long(id.name) {
-		return mostShort
-	}
-	return mostPart
-}
-
-// cut sets what is known of an object that was not read whole.
-func (o Object[T, P]) cut(object P, id identity) error {
-	if o.long == nil || !id.known() {
-		return errTooLong
-	}
-	object.SetName(id.name)
-	object.SetNamespace(id.namespace)
-	object.SetUID(types.UID(id.uid))
-	object.SetResourceVersion(id.resourceVersion)
-	return nil
+	return page.Metadata, err
 }

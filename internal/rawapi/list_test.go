@@ -4,13 +4,18 @@
 package rawapi_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -74,5 +79,51 @@ func TestWhatIsNoListIsNotAnEmptyOne(t *testing.T) {
 		if pods, err := rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", ""); err == nil {
 			t.Errorf("%s was taken for %v", answer, pods)
 		}
+	}
+}
+
+// leases serves that many Leases, and notes the queries.
+func leases(t *testing.T, n int) (client rest.Interface, server *apitest.Server, asked *[]url.Values) {
+	t.Helper()
+	server, asked = apitest.NewServer(), &[]url.Values{}
+	for i := range n {
+		server.Put(fmt.Sprintf("/apis/coordination.k8s.io/v1/namespaces/ns/leases/l%05d", i), apitest.Object{
+			"metadata": apitest.Object{"name": fmt.Sprintf("l%05d", i), "namespace": "ns", "uid": fmt.Sprint("u", i)},
+		})
+	}
+	return apitest.Wire(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = append(*asked, r.URL.Query())
+		server.ServeHTTP(w, r)
+	}), coordinationv1.SchemeGroupVersion), server, asked
+}
+
+// TestAListWhoseStateIsForgottenBeginsAgain, a few times.
+func TestAListWhoseStateIsForgottenBeginsAgain(t *testing.T) {
+	for forgotten, want := range map[int]string{1: "", 2: "", 3: "forgotten"} {
+		client, server, asked := leases(t, 2001)
+		left := forgotten
+		server.Before = func(string, string) (int, apitest.Object) {
+			if q := (*asked)[len(*asked)-1]; q.Has("continue") && left > 0 {
+				left--
+				return http.StatusGone, apitest.Status(http.StatusGone, "Expired", "The provided continue parameter is too old", "", "")
+			}
+			return 0, nil
+		}
+		all, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
+		if want == "" && (err != nil || len(all.Items) != 2001) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("forgotten %d times: %d are listed, %v", forgotten, len(all.Items), err)
+		}
+	}
+}
+
+// TestAListOfSeveralMomentsIsNone.
+func TestAListOfSeveralMomentsIsNone(t *testing.T) {
+	n := 0
+	client := apitest.Wire(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n++
+		apitest.Reply(w, http.StatusOK, json.RawMessage(fmt.Sprintf(`{"metadata":{"resourceVersion":"%d","continue":%q},"items":[]}`, n, strings.Repeat("more", 2-n))))
+	}), coordinationv1.SchemeGroupVersion)
+	if all, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", ""); err == nil {
+		t.Errorf("it is %+v", all)
 	}
 }

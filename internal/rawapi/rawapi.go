@@ -9,17 +9,13 @@
 package rawapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,7 +42,6 @@ type Object[T any, P Type[T]] struct {
 	name   apierror.Object
 	// For a list or a watch, instead of a name.
 	selector, fields string
-	long             func(name string) bool
 }
 
 // New returns the object with that name; client must be one for its group and version. Call
@@ -168,68 +163,14 @@ func (o Object[T, P]) Delete(ctx context.Context, uid types.UID, resourceVersion
 // send makes a request whose answer is the object.
 func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) (P, error) {
 	object := P(new(T))
-	answer := req.Do(ctx)
-	err := answer.Into(object)
-	if unreadable(err) {
-		object = P(new(T))
-		raw, _ := answer.Raw() // it has been read
-		err = decode(raw, object)
-	}
+	err := req.Do(ctx).Into(object)
 	if err == nil {
-		err = o.checkAsked(object)
+		err = o.checkAnswer(object)
 	}
 	if err != nil {
 		return nil, o.name.Explain(verb, err)
 	}
 	return object, nil
-}
-
-// somebodysTime is a time that is in an object as somebody wrote it.
-var somebodysTime = regexp.MustCompile(`"(renewTime|acquireTime|time)": ?"[^"\\]*"`)
-
-// unreadable reports whether an object has a time that cannot be read.
-func unreadable(err error) bool {
-	var bad *time.ParseError
-	return errors.As(err, &bad)
-}
-
-// decode reads an object from JSON. A time that nobody can read counts as none: an API server takes
-// 9999-12-31T23:59:59-14:00, tells it with a year of five digits, and one such object would spoil each
-// list and each watch that it is in.
-func decode(raw []byte, object any) error {
-	err := json.Unmarshal(raw, object)
-	if !unreadable(err) {
-		return err
-	}
-	return json.Unmarshal(somebodysTime.ReplaceAllFunc(raw, func(field []byte) []byte {
-		name, text, _ := bytes.Cut(field, []byte(":"))
-		if _, err := time.Parse(time.RFC3339, strings.Trim(string(text), ` "`)); err == nil {
-			return field
-		}
-		return append(slices.Clip(name), ":null"...)
-	}), object)
-}
-
-// metadataKind is that of an object of which nothing but the metadata was asked for.
-const metadataKind = "PartialObjectMetadata"
-
-// isOf reports whether an object is the one of this name, or one of them if there is no name.
-func (o Object[T, P]) isOf(object P) bool {
-	kind := object.GetObjectKind().GroupVersionKind().Kind
-	return (o.name.Name == "" || object.GetName() == o.name.Name) &&
-		(o.name.Namespace == "" || object.GetNamespace() == o.name.Namespace) &&
-		(kind == "" || kind == o.name.Kind || kind == metadataKind)
-}
-
-// checkAsked refuses an object that checkAnswer refuses, or that was not asked for.
-func (o Object[T, P]) checkAsked(object P) error {
-	if err := o.checkAnswer(object); err != nil {
-		return err
-	}
-	if !o.isOf(object) {
-		return fmt.Errorf("the answer has another object, %q: is a proxy or a cache in front of the Kubernetes API server?", object.GetNamespace()+"/"+object.GetName())
-	}
-	return nil
 }
 
 // checkAnswer refuses an object whose version is not a number: no real API server sends one.

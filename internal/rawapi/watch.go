@@ -37,11 +37,6 @@ const (
 type Event[P any] struct {
 	Type   watch.EventType // Added, Modified, Deleted or Bookmark
 	Object P
-	// Cut reports that the object is too long, or longer than it is wanted: it exists, but only
-	// its name, namespace, UID and version are set. Only a [Query] with Long has such.
-	Cut bool
-	// Size is how many bytes were kept of it, as JSON.
-	Size int
 }
 
 // Watch passes each event of the object after the resourceVersion from to each, in order, and
@@ -101,72 +96,31 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 
 // follow passes on the events of a stream until it ends.
 func (o Object[T, P]) follow(ctx context.Context, stream io.Reader, each func(context.Context, Event[P]) error) error {
-	for events := newParts(stream); ; {
-		var id identity
-		raw, whole, err := events.value(func(head []byte) (int, error) {
-			id = identify(head, true)
-			return o.most(id), nil
-		})
-		if err != nil {
-			return endOf(ctx, err)
+	for events := json.NewDecoder(stream); ; {
+		var said metav1.WatchEvent
+		switch err := events.Decode(&said); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, io.EOF):
+			return nil // the server ended it
+		case err != nil:
+			return fmt.Errorf("reading the stream of events: %w", err)
 		}
-		event, ok, err := o.event(raw, whole, id)
-		if err != nil {
-			return err
+		switch kind := watch.EventType(said.Type); kind {
+		case watch.Error:
+			return statusOf(said.Object.Raw)
+		case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
+			object := P(new(T))
+			if err := json.Unmarshal(said.Object.Raw, object); err != nil {
+				return fmt.Errorf("reading an event %q: %w", kind, err)
+			}
+			if err := o.checkAnswer(object); err != nil {
+				return err
+			}
+			if err := each(ctx, Event[P]{kind, object}); err != nil {
+				return err
+			}
 		}
-		if !ok {
-			continue
-		}
-		if err := each(ctx, event); err != nil {
-			return err
-		}
-	}
-}
-
-// endOf returns what the end of a stream means: nil if the server ended it.
-func endOf(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, io.EOF):
-		return nil
-	default:
-		return fmt.Errorf("reading the stream of events: %w", err)
-	}
-}
-
-// event decodes one event; ok is false for one that says nothing.
-func (o Object[T, P]) event(raw []byte, whole bool, id identity) (event Event[P], ok bool, err error) {
-	var said metav1.WatchEvent
-	object := P(new(T))
-	switch {
-	case !whole:
-		said.Type, err = id.kind, o.cut(object, id)
-	default:
-		if err = json.Unmarshal(raw, &said); err != nil {
-			return event, false, fmt.Errorf("reading the stream of events: %w", err)
-		}
-		if said.Type == string(watch.Error) {
-			return event, false, statusOf(said.Object.Raw)
-		}
-		if err = decode(said.Object.Raw, object); err != nil {
-			err = fmt.Errorf("reading an event %q: %w", said.Type, err)
-		}
-	}
-	if err != nil {
-		return event, false, err
-	}
-	if err := o.checkAnswer(object); err != nil {
-		return event, false, err
-	}
-	event = Event[P]{Type: watch.EventType(said.Type), Object: object, Cut: !whole, Size: len(raw)}
-	switch event.Type {
-	case watch.Added, watch.Modified, watch.Deleted:
-		return event, o.isOf(object), nil
-	case watch.Bookmark:
-		return event, true, nil
-	default:
-		return event, false, nil
 	}
 }
 

@@ -251,8 +251,12 @@ func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 
 func TestErrorsNameTheObjectAndTheSentinel(t *testing.T) {
 	refusing := func(resource string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			apitest.Reply(w, http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `User "jane" cannot do it`, resource, "lock"))
+		return func(w http.ResponseWriter, r *http.Request) {
+			verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create"}[r.Method]
+			if r.URL.Query().Has("watch") {
+				verb = "watch"
+			}
+			apitest.Reply(w, http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `User "jane" cannot `+verb+` resource`, resource, "lock"))
 		}
 	}
 	forEachKind(t, func(t *testing.T, kind Kind) {

@@ -37,7 +37,7 @@ func rows(verb string) map[string]row {
 		"no API":                {404, "404 page not found\n", locks.ErrNoAPI, []string{"1.14", "coordination.k8s.io/v1"}, false, []error{locks.ErrConflict}},
 		"no namespace":          {404, status(404, "NotFound", `namespaces "ns" not found`, "namespaces", "ns"), nil, []string{`namespace "ns" does not exist`}, false, []error{locks.ErrNoAPI, locks.ErrConflict}},
 		"who are you":           {401, status(401, "Unauthorized", "Unauthorized", "", ""), nil, []string{"credentials"}, false, []error{locks.ErrForbidden}},
-		"too many requests":     {429, status(429, "TooManyRequests", "try later", "", ""), nil, []string{"FlowSchema"}, false, nil},
+		"too many requests":     {429, status(429, "TooManyRequests", "try later", "", ""), nil, []string{"try later"}, false, nil},
 		"server timeout":        {504, status(504, "Timeout", "request did not complete", "", ""), nil, []string{"did not complete"}, true, nil},
 		"server error":          {500, status(500, "InternalError", "etcdserver: leader changed", "", ""), nil, []string{"leader changed"}, false, nil},
 	}

@@ -79,7 +79,6 @@ func TestWhatAWatchSendsAndHowItEnds(t *testing.T) {
 		"the server ends it":   {quietly, []string{added}, []string{"record 7"}, nil, ""},
 		"a bookmark":           {quietly, []string{`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"9"},"spec":{}}}`}, []string{"bookmark 9"}, nil, ""},
 		"a deletion":           {quietly, []string{added, `{"type":"DELETED","object":` + lease("lock", "8") + `}`}, []string{"record 7", "gone 8"}, nil, ""},
-		"another Lease":        {quietly, []string{`{"type":"MODIFIED","object":` + lease("other", "8") + `}`, added}, []string{"record 7"}, nil, ""},
 		"a kind of the future": {quietly, []string{`{"type":"RENAMED","object":` + lease("lock", "8") + `}`, added}, []string{"record 7"}, nil, ""},
 		"history is gone":      {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(410, "Expired", "too old resource version: 1 (5)", "", ""))) + `}`}, nil, locks.ErrVersionExpired, "too old"},
 		"history is unwritten": {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"))) + `}`}, nil, locks.ErrVersionExpired, "backup"},
