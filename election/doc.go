@@ -80,7 +80,7 @@ package election
 //	health.go        Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
 //	watcher.go       watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context, and Run waits a while
 //	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
-//	strays.go        run.await                 waits for one kind of these at the end of Run; until they have returned, and Run waits a while
+//	loop.go          run.await                 waits for one kind of these at the end of Run; until they have returned, and Run waits a while
 //	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
 //	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
 //	leading.go       leadership.startWork      the work; until it returns, which the loop waits for
@@ -165,7 +165,7 @@ package election
 //	exchange.go   exchange.waitAgain  whether a write that has not landed is repeated
 //	claim.go      following.perform   acquisitions and reads of a follower
 //	claim.go      following.overtake  a follower's read overtakes a slow request
-//	strays.go     run.settle          what of them may land after the term, so that nothing is released
+//	release.go    run.settle          what of them may land after the term, so that nothing is released
 //
 // The way of a request to a Lease, after requester.send:
 //

@@ -41,15 +41,14 @@ type run struct {
 	peers         []locks.Peer          // all candidates that are known, by identity
 	healthUpdates chan error            // nil without Health.Check
 
-	noShows   map[string]noShow // successors that did not take the lock, by identity
-	keptTerm  *leadership       // the last term, if its lock is still to be given up
-	holdOff   time.Time         // no takeover before this: this candidate gave the lock up
-	outage    rules.Outage      // of the API, as this candidacy sees it
-	fitness   fitness           // of this candidate
-	adoption  adoption          // the guardian's part in the term
-	workDone  chan error        // gets what the work returned; nil while there is no work
-	endBegan  time.Time         // when the end of Run began; zero before
-	toldStray time.Duration     // for how long a request had not come back when that was last told
+	noShows  map[string]noShow // successors that did not take the lock, by identity
+	keptTerm *leadership       // the last term, if its lock is still to be given up
+	holdOff  time.Time         // no takeover before this: this candidate gave the lock up
+	outage   rules.Outage      // of the API, as this candidacy sees it
+	fitness  fitness           // of this candidate
+	adoption adoption          // the guardian's part in the term
+	workDone chan error        // gets what the work returned; nil while there is no work
+	endBegan time.Time         // when the end of Run began; zero before
 }
 
 func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error) *run {
@@ -124,11 +123,44 @@ func (r *run) loop() error {
 	for r.follow(); r.state != nil; {
 		r.loopWatchdog.expectLoop(time.Now())
 		if until := r.state.proceed(); !until.IsZero() {
-			e := r.wait(r.tellStrays(until))
+			e := r.wait(until)
 			r.state.handle(e)
 		}
 	}
 	return r.result
+}
+
+// await waits for what Run has started, for a StopTimeout from when its end began at the most. Who
+// does not obey its context is given up then. It may only write what no candidate believes: nothing
+// was released while a write was under way.
+func (r *run) await() {
+	began := r.endBegan
+	if began.IsZero() {
+		began = time.Now()
+	}
+	t := r.config.Timing
+	left := time.NewTimer(max(time.Until(began.Add(t.StopTimeout)), t.AttemptTimeout))
+	defer left.Stop()
+	for _, part := range []struct {
+		what string
+		wait func()
+	}{
+		{"a watch", r.watcher.wait.Wait},
+		{"a request", r.requester.wait.Wait},
+		{"a guardian, Config.WatchPeers or Config.ProveDead", r.background.Wait},
+	} {
+		back := make(chan struct{})
+		go func() {
+			defer close(back)
+			part.wait()
+		}()
+		select {
+		case <-back:
+		case <-left.C:
+			r.report.abandoned(part.what)
+			return
+		}
+	}
 }
 
 // event is what can happen while the loop waits: one of the types below, an answer,

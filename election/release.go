@@ -35,6 +35,24 @@ func (l *leadership) giveUp(again bool) {
 	l.report.released(l.term, l.cause, handover.To)
 }
 
+// settle ends the requests, see requester.drain, and observes their answers. If a write may land later
+// nevertheless, it closes the connections, so that at least no more of it is sent (S12), and nothing
+// is to be released (S6).
+func (r *run) settle() bool {
+	writes, settled := r.requester.drain(r.exchange.patience(true))
+	for _, a := range writes {
+		r.observeAnswer(a)
+	}
+	if settled {
+		return true
+	}
+	r.report.mayLand()
+	if closeAll := r.config.Lock.Capabilities().CloseConnections; closeAll != nil {
+		closeAll()
+	}
+	return false
+}
+
 // release gives the lock up if this very candidate holds it, by compare-and-swap on a
 // version whose holder it is (S5). A zero token says that nobody ever led. If it is unsure
 // who holds the lock, it reads first. It begins tries for as long as the term could be
@@ -65,7 +83,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
 		a, answered := r.requester.call(r.requests, ask, r.observeAnswer)
-		if !answered || r.requester.strays.mayLand() {
+		if !answered {
 			return false // something does not obey its context
 		}
 		r.observeAnswer(a)
@@ -89,10 +107,10 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 }
 
 // observeAnswer handles an answer at the end of a term, which may have canceled the request. That is
-// no problem unless the request goes on.
+// no problem.
 func (r *run) observeAnswer(a answer) {
 	now := time.Now()
-	if !errors.Is(a.err, context.Canceled) || unsettled(a.err) != nil {
+	if !errors.Is(a.err, context.Canceled) {
 		r.report.answer(a)
 	}
 	switch {

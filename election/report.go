@@ -133,21 +133,13 @@ func (p *reporter) problem() error {
 }
 
 // wording is an error's text without the local address of a connection, which
-// another connection does not share, and without how long a request that was given up took.
+// another connection does not share.
 func wording(err error) string {
-	if unsettled(err) != nil {
-		return "not back" // how long it has taken says nothing new
-	}
 	var network *net.OpError
 	if errors.As(err, &network) && network.Source != nil {
 		return strings.ReplaceAll(err.Error(), network.Source.String(), "")
 	}
 	return err.Error()
-}
-
-// notBack reports that a request has not come back for so long.
-func (p *reporter) notBack(op operation, took time.Duration) {
-	p.log.Error(fmt.Errorf("a request has not come back for %v: %s", took.Round(time.Second), foreign), "cannot use the lock", "operation", string(op))
 }
 
 // mayLand reports that a write was given up and may land after the end of its term.
@@ -275,14 +267,9 @@ func (p *reporter) workFailed(err error) {
 	p.log.Error(err, "the work returned an error after its term")
 }
 
-// awaiting reports that the end of Run waits for something.
-func (p *reporter) awaiting(what string, longest time.Duration) {
-	p.log.Info("Run is to return, and waits: "+what+" has not come back: "+foreign, "longest", longest)
-}
-
 // abandoned reports what the end of Run does not wait for any longer.
 func (p *reporter) abandoned(what string) {
-	p.log.Error(fmt.Errorf("%s has not come back: %s", what, foreign), "Run returns without it")
+	p.log.Error(fmt.Errorf("%s has not come back: a lock, credential plugin, WrapTransport or Dial that does not obey its context?", what), "Run returns without it")
 }
 
 // ended reports that Run returns.

@@ -24,7 +24,6 @@ type requester struct {
 	watchdog *loopWatchdog
 	answers  chan *answer
 	exchange *exchange
-	strays   strays
 	wait     sync.WaitGroup
 }
 
@@ -70,7 +69,7 @@ func (c *requester) send(ctx context.Context, r request) {
 
 // received notes that the answer has been taken from the channel, and completes it.
 func (c *requester) received(a *answer) answer {
-	if !c.strays.note(a) && a.flight.gaveUp && errors.Is(a.err, context.Canceled) {
+	if a.flight.gaveUp && errors.Is(a.err, context.Canceled) {
 		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
 	c.exchange.came(a)

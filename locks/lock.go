@@ -11,10 +11,6 @@ import "context"
 // their context ends. If the context had ended before the call, Read and Write return an error
 // that wraps the context's, and nothing is written.
 //
-// A part of a Lock may not obey its context, such as a credential plugin. Read and Write then give
-// it up, and their error, or one that it wraps, has a method Unsettled() <-chan struct{}. The
-// channel is closed when the request has come back.
-//
 // The comments on [Version], [Record] and [Event] are part of the contract. Package lockstest has
 // the tests that every Lock must pass, and package memory has a Lock to begin from.
 type Lock interface {
@@ -31,8 +27,7 @@ type Lock interface {
 	// nothing: Write returns an error, and the snapshot that it shows. It fails with
 	// ErrConflict, having written nothing, if the record is no longer at base. base may be
 	// that of a snapshot from Read, Write or Watch. After any other error the write may have
-	// landed, or may still land until the context ends, or until the channel of Unsettled is
-	// closed.
+	// landed, or may still land until the context ends.
 	Write(ctx context.Context, base Version, record Record) (Snapshot, error)
 
 	// Watch sends the changes of the record after version from, in order, and blocks. A

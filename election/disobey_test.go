@@ -134,61 +134,14 @@ func TestRunReturnsThoughWhatItWasGivenDoesNotObeyItsContext(t *testing.T) {
 	}
 }
 
-// TestARequestThatDoesNotComeBackIsTold once, and then at intervals that grow.
-func TestARequestThatDoesNotComeBackIsTold(t *testing.T) {
-	for _, leads := range []bool{false, true} {
-		scenario(t, func(s *stage) {
-			var log notBack
-			lock := &disobeys{Lock: s.lock, let: make(chan struct{})}
-			var b *seat
-			if !leads {
-				b = s.start("b")
-				b.Leads()
-			}
-			a := s.start("a", func(c *election.Config) { c.Lock, c.Logger = lock, log.logger() })
-			if leads {
-				a.Leads()
-				lock.part.Store("write")
-			} else {
-				lock.part.Store("read")
-				b.link.Set(cut)
-			}
-			time.Sleep(3 * deadline)
-			if got := log.lines(); len(got) != 1 || !strings.Contains(got[0], "a request has not come back for 2") {
-				t.Errorf("it said at first %q", got)
-			}
-			time.Sleep(time.Hour)
-			if got := log.lines(); len(got) < 3 || len(got) > 12 {
-				t.Errorf("in an hour it said %q", got)
-			}
-			lock.part.Store("")
-			close(lock.let)
-			time.Sleep(time.Minute)
-			told := len(log.lines())
-			time.Sleep(time.Hour)
-			if got := log.lines(); len(got) != told {
-				t.Errorf("after it came back it said %q", got[told:])
-			}
-		})
-	}
-}
-
-// givesUp is a lock that gives writes up, once it is set, and they go on.
+// givesUp is a lock whose writes go on after the end of their context, once it is set.
 type givesUp struct {
 	locks.Lock
 	gives  atomic.Bool
-	lands  atomic.Bool // the write lands before it is given up
+	lands  atomic.Bool // the write lands before that
 	over   chan struct{}
 	closed atomic.Int32
 }
-
-type stray struct {
-	error
-	over chan struct{}
-}
-
-func (s stray) Unwrap() error              { return s.error }
-func (s stray) Unsettled() <-chan struct{} { return s.over }
 
 func (g *givesUp) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if !g.gives.Load() {
@@ -197,8 +150,9 @@ func (g *givesUp) Write(ctx context.Context, base locks.Version, r locks.Record)
 	if g.lands.Load() {
 		_, _ = g.Lock.Write(ctx, base, r)
 	}
+	<-g.over
 	<-ctx.Done()
-	return locks.Snapshot{}, stray{ctx.Err(), g.over}
+	return locks.Snapshot{}, ctx.Err()
 }
 
 func (g *givesUp) Capabilities() locks.Capabilities {
@@ -210,13 +164,15 @@ func TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		scenario(t, func(s *stage) {
 			lock := &givesUp{Lock: s.lock, over: make(chan struct{})}
+			over := sync.OnceFunc(func() { close(lock.over) })
+			s.T.Cleanup(over)
 			a := s.start("a", func(c *election.Config) { c.Lock = lock })
 			a.Leads()
 			lock.gives.Store(true)
 			time.Sleep(interval + interval/2) // a renewal is under way
 			a.Stop()
 			if back {
-				close(lock.over)
+				over()
 			}
 			lock.gives.Store(false)
 			if err := a.Wait(); err != nil {
@@ -224,9 +180,6 @@ func TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased(t *testing.T) {
 			}
 			if r := s.record(); (r.Holder == "") != back {
 				t.Errorf("the write has come back: %v, and the holder is %q", back, r.Holder)
-			}
-			if told := a.Status().Problem != nil; !back && !told {
-				t.Error("nothing says why")
 			}
 			if closed := lock.closed.Load() > 0; closed == back {
 				t.Errorf("the write has come back: %v, and the connections were closed: %v (S12)", back, closed)
@@ -239,6 +192,7 @@ func TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased(t *testing.T) {
 func TestS6AReleaseThatWasGivenUpIsNotRepeated(t *testing.T) {
 	scenario(t, func(s *stage) {
 		lock := &givesUp{Lock: s.lock, over: make(chan struct{})}
+		s.T.Cleanup(func() { close(lock.over) })
 		a := s.start("a", func(c *election.Config) { c.Lock = lock })
 		a.Leads()
 		lock.gives.Store(true)
@@ -259,6 +213,7 @@ func TestS6AReleaseThatWasGivenUpIsNotRepeated(t *testing.T) {
 func TestS6ACandidateThatEndsReleasesNothingWhileItsAcquisitionMayStillLand(t *testing.T) {
 	scenario(t, func(s *stage) {
 		lock := &givesUp{Lock: s.lock, over: make(chan struct{})}
+		s.T.Cleanup(func() { close(lock.over) })
 		lock.gives.Store(true)
 		lock.lands.Store(true)
 		a := s.start("a", func(c *election.Config) { c.Lock = lock })
