@@ -75,7 +75,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
 	r.requester = newRequester(e.config, e.clock, &e.loopWatchdog, r.exchange)
 	r.watcher = &watcher{
-		lock: e.config.Lock, cancel: func() {}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
+		lock: e.config.Lock, stream: stream{cancel: func() {}}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
 		restarted: r.report.watchRestarted,
 	}
 	r.watching, r.unwatch = context.WithCancel(r.requests)

@@ -14,18 +14,25 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// watcher keeps one watch on the lock, in a goroutine of its own.
-type watcher struct {
-	lock   locks.Lock
-	events chan locks.Event // of the watch that runs; nil before the first
+// stream is one watch.
+type stream struct {
+	events chan locks.Event
 	ended  chan error
+	cancel context.CancelFunc
+	newest uint64 // the last version that the watch reported
+	after  uint64 // the watch leaves out nothing from this version on; zero if that is not known
+}
+
+// watcher keeps one watch on the lock, in a goroutine of its own. One that is doubted is kept until another
+// has said something.
+type watcher struct {
+	stream
+	kept   *stream // the last that said anything, until the one that is to replace it does; nil if none is to
+	lock   locks.Lock
 	began  time.Time
 	heard  time.Time     // when the watch last said anything
 	resume locks.Version // the version from which the next watch goes on
-	newest uint64        // the last version that the watch reported
-	after  uint64        // the watch leaves out nothing from this version on; zero if that is not known
-	cancel context.CancelFunc
-	again  time.Time // when to start the next; zero while one runs
+	again  time.Time     // when to start the next; zero while one runs
 	pauses *pauses
 	wait   sync.WaitGroup
 
@@ -33,9 +40,13 @@ type watcher struct {
 	over      string             // how the last watch ended; empty if it runs, or was ended for another
 }
 
-// start ends the watch that runs, if any, and begins another one.
+// start begins another watch. It keeps the one that runs, if any, until the new one says something.
 func (w *watcher) start(ctx context.Context) {
-	w.cancel()
+	if was := w.stream; w.running() && w.kept == nil {
+		w.kept = &was
+	} else {
+		w.cancel()
+	}
 	if !w.began.IsZero() {
 		w.restarted(cmp.Or(w.over, metrics.WatchReplaced))
 	}
@@ -72,6 +83,10 @@ func (w *watcher) earlier(t time.Time) time.Time {
 
 // hear notes an event's arrival.
 func (w *watcher) hear(e locks.Event, now time.Time) {
+	if w.kept != nil {
+		w.kept.cancel()
+		w.kept = nil
+	}
 	w.heard = now
 	w.resume, w.newest = e.Snapshot.Version, e.Snapshot.Version.Number
 	if w.after == 0 {
@@ -80,15 +95,19 @@ func (w *watcher) hear(e locks.Event, now time.Time) {
 	w.pauses.reset()
 }
 
-// end notes that the watch ended with err, and when to start the next: after turn if the
-// watch ended without an error and was not short, else after a longer pause.
+// end notes that the watch ended with err. The one that it was to replace goes on, or else end notes when to
+// start the next: after turn if the watch ended without an error and was not short, else after a longer pause.
 func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 	w.cancel()
-	w.over = metrics.Result(err)
-	w.ended, w.events, w.again = nil, nil, now.Add(turn)
 	if errors.Is(err, locks.ErrVersionExpired) {
 		w.resume = locks.Version{}
 	}
+	if w.kept != nil {
+		w.stream, w.kept, w.heard = *w.kept, nil, now
+		return
+	}
+	w.over = metrics.Result(err)
+	w.ended, w.events, w.again = nil, nil, now.Add(turn)
 	if err != nil || now.Sub(w.began) < time.Second {
 		w.again = w.again.Add(w.pauses.next())
 	}

@@ -1,0 +1,69 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+)
+
+// nameless is a lock that no watch can begin at while its name does not resolve. Watches that run go on.
+type nameless struct {
+	locks.Lock
+	gone                atomic.Bool
+	running, tried, all atomic.Int32
+}
+
+func (n *nameless) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	n.all.Add(1)
+	if n.gone.Load() {
+		n.tried.Add(1)
+		return errors.New("no such host")
+	}
+	n.running.Add(1)
+	defer n.running.Add(-1)
+	return n.Lock.Watch(ctx, from, events)
+}
+
+// TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething: what it says meanwhile is heard, and it ends then.
+func TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		lock := &nameless{}
+		b := s.start("b", func(c *election.Config) { lock.Lock = c.Lock; c.Lock = lock })
+		silent := func() {
+			a.link.Set(cut)
+			time.Sleep(3 * interval)
+			a.link.Set(lockstest.Fault{})
+			time.Sleep(interval)
+		}
+		time.Sleep(4 * interval)
+		lock.gone.Store(true)
+		silent()
+		if tried, running := lock.tried.Load(), lock.running.Load(); tried != 1 || running != 1 {
+			t.Fatalf("%d watches were tried, and %d run, want one each", tried, running)
+		}
+		a.Stop()
+		_, took := b.Leads()
+		s.want("b leads, whose watch went on", took, 0)
+
+		c := s.start("c", func(c *election.Config) { lock = &nameless{Lock: c.Lock}; c.Lock = lock })
+		time.Sleep(4 * interval)
+		a = b
+		silent()
+		time.Sleep(interval)
+		if all, running := lock.all.Load(), lock.running.Load(); all != 2 || running != 1 {
+			t.Errorf("%d watches began, and %d run, want two and one", all, running)
+		}
+		c.Idles()
+	})
+}
