@@ -38,8 +38,7 @@ package operator
 //	group.go                        Group.start             passes on the zone of this process; the same
 //	election.go                     Election.join           ends the reports of the zone; none before the end of Run
 //	group.go                        groupRoster.Peers       ends the reports of candidates; none before the end of Run
-//	../internal/transport/conns.go  conns.dialer            ends a dial when all connections are closed; none before that
-//	../internal/transport/obey.go   obeying.RoundTrip       one request; until its answer, or soon after the end of its context, unless foreign code does not obey that
-//	../internal/transport/obey.go   obeying.giveUp          takes the answer to a request that was given up; until that comes
-//	../internal/transport/line.go   line.start              one dial; until it connects, or fails, or its limit
-//	../internal/transport/line.go   line.keep               closes a connection that no request came for; a timer of AttemptTimeout
+//	../internal/transport/conns.go  conns.until             ends a dial when all connections are closed; none before that
+//	../internal/transport/dial.go   dialer.dial             one dial; until it connects, or fails, or its limit
+//	../internal/transport/lane.go   lane.askBoth            one of two requests; until its answer, and the answer to the other cancels it
+//	../internal/transport/lane.go   lane.askBoth            takes the answer to the other; until that comes

@@ -21,14 +21,12 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/environment"
-	"github.com/zonelect/zonelect/internal/transport"
 )
 
 // Post posts Kubernetes Events on the Leases of elections, with a client of its own, until
 // transitions is closed, in a goroutine of posting. What client-go logs of that goes to log.
 func Post(cfg *rest.Config, log logr.Logger, transitions <-chan election.Transition, posting *sync.WaitGroup) error {
 	cfg = environment.Named(cfg)
-	cfg.Wrap(transport.Bounded)
 	client, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("preparing to post Events: %w", err)

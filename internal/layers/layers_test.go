@@ -55,7 +55,7 @@ var house = map[string]string{
 	"internal/apierror":    "kubernetes locks",
 	"internal/environment": "kubernetes logr backoff election/timing internal/patience internal/phase internal/presence internal/proof internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
 	"internal/evacuations": "",
-	"internal/events":      "kubernetes logr election election/status internal/environment internal/transport",
+	"internal/events":      "kubernetes logr election election/status internal/environment",
 	"internal/handovers":   "locks",
 	"internal/httpserver":  "",
 	"internal/inspect":     "kubernetes election/status internal/apierror internal/evacuations internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
@@ -71,7 +71,7 @@ var house = map[string]string{
 	"internal/record":      "kubernetes logr locks",
 	"internal/shieldmap":   "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"internal/sleep":       "",
-	"internal/transport":   "backoff kubernetes election/timing internal/live internal/sleep",
+	"internal/transport":   "kubernetes election/timing internal/live",
 }
 
 // inFile narrows a permission to one file of a package.

@@ -9,115 +9,123 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/transport"
-
-	"github.com/zonelect/zonelect/internal/live"
 )
+
+// mostDials is how many dials for one connection are under way at a time.
+const mostDials = 2
 
 // dialer opens connections for an http.Transport.
 type dialer struct {
 	open    *conns
-	raw     rawDial
 	options Options
 	servers []server
 	auth    *transport.Config // never changed; copied for each use
 
 	mu    sync.Mutex
-	lines map[lineKey]*line
+	first int               // the server to dial first
+	took  time.Duration     // how long the last dial took
+	known map[string]string // by the name that was dialed, the address that answered last; nil if dials are not ours
 }
 
-type lineKey struct {
-	network, addr string
-	secure        bool
+// rawDial opens one TCP connection.
+type rawDial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dialed is the outcome of one dial.
+type dialed struct {
+	conn net.Conn
+	err  error
 }
 
-// get waits for a connection for as long as its request does. A secure connection has had its
-// TLS handshake: a server counts as answering only when it has spoken. Connections for
-// http:// and for proxies have had none.
-func (d *dialer) get(ctx context.Context, key lineKey, lane int32) (net.Conn, error) {
-	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
-		ctx = request // http.Transport goes on dialing after that has ended
-	}
-	since, _ := live.Wanted(ctx)
-	conn, err := d.line(key).get(ctx, since)
-	if err != nil {
-		return nil, &dialError{addr: key.addr, err: err}
-	}
-	if c := d.open.find(conn); c != nil {
-		c.give(lane)
-	}
-	return conn, nil
-}
+// keptOnly is the key of a context that asks for an idle connection and no new one.
+type keptOnly struct{}
 
-// requestKey is the key of the context of the request that a dial is for.
-type requestKey struct{}
+// errNoneKept says that there was no idle connection.
+var errNoneKept = errors.New("no connection was kept")
 
-func (d *dialer) line(key lineKey) *line {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l := d.lines[key]
-	if l == nil {
-		open := dialFunc{raw: func(ctx context.Context, to server) (net.Conn, error) { return d.raw(ctx, key.network, to.addr) }}
-		if key.secure {
-			open.secure = func(ctx context.Context, raw net.Conn, to server) (net.Conn, error) {
-				return d.handshake(ctx, raw, to)
+// dial makes one connection. The first dial starts at once and has a Patience. Others compete with it, one
+// at a time, each for twice as long as the one before. A secure connection has had its TLS handshake: a
+// server counts as answering only when it has spoken. Connections for http:// and for proxies have had none.
+func (d *dialer) dial(ctx context.Context, network, addr string, secure bool) (net.Conn, error) {
+	if ctx.Value(keptOnly{}) != nil {
+		return nil, errNoneKept
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.options.Patience)
+	defer cancel()
+	ctx, done := d.open.until(ctx)
+	defer done()
+	ways, interval := d.ways(addr)
+	came, limit, dials, underWay := make(chan dialed), d.options.Patience, 0, 0
+	var errs []error
+	for next := time.NewTimer(0); ; {
+		select {
+		case <-next.C:
+			if underWay < mostDials {
+				go d.try(ctx, network, ways[dials%len(ways)], secure, limit, came)
+				if limit = 2 * d.options.DialInterval << dials; limit <= 0 || limit > d.options.Patience {
+					limit = d.options.Patience
+				}
+				dials, underWay = dials+1, underWay+1
 			}
+			next.Reset(interval)
+		case one := <-came:
+			if one.err == nil && ctx.Err() != nil {
+				_ = one.conn.Close() // it may be closed already
+				one.err = context.Cause(ctx)
+			}
+			if one.err == nil {
+				return one.conn, nil
+			}
+			errs = append(errs, one.err)
+			underWay--
+			if dials < len(ways) {
+				next.Reset(0)
+			} else if underWay == 0 {
+				return nil, fmt.Errorf("connecting to %s: %w", addr, errors.Join(errs...))
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connecting to %s: %w", addr, errors.Join(append(errs, context.Cause(ctx))...))
 		}
-		l = newLine(d.options, d.ways(key.addr), open)
-		d.lines[key] = l
-	}
-	return l
-}
-
-// turnFrom has the next dials go to other servers than the one at addr, if there are any.
-func (d *dialer) turnFrom(addr string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range d.lines {
-		l.turnFrom(addr)
 	}
 }
 
-// abort gives up all dials.
-func (d *dialer) abort() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range d.lines {
-		l.abort()
+// try makes one dial, and closes its connection if nobody takes it.
+func (d *dialer) try(ctx context.Context, network string, to server, secure bool, limit time.Duration, came chan<- dialed) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	began := time.Now()
+	conn, err := d.auth.DialHolder.Dial(limited, network, to.addr)
+	if err == nil && secure {
+		conn, err = d.handshake(limited, conn, to)
+	}
+	if err == nil {
+		d.answered(to, conn, time.Since(began))
+	}
+	select {
+	case came <- dialed{conn, err}:
+	case <-ctx.Done():
+		if err == nil {
+			_ = conn.Close() // nothing was sent on it
+		}
 	}
 }
 
 func (d *dialer) handshake(ctx context.Context, raw net.Conn, to server) (net.Conn, error) {
 	config, err := d.tlsConfig()
-	if err != nil {
-		_ = raw.Close() // nothing was sent on it
-		return nil, err
-	}
-	config.ServerName = to.name
-	conn := tls.Client(raw, config)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		_ = raw.Close()
-		return nil, fmt.Errorf("TLS handshake with %s: %w", to.addr, err)
-	}
-	return conn, nil
-}
-
-// ways returns where a connection to addr may lead: to any of the API servers if addr is one
-// of them, otherwise (a proxy) to itself.
-func (d *dialer) ways(addr string) []server {
-	for _, s := range d.servers {
-		if strings.EqualFold(s.addr, addr) {
-			return d.servers
+	if err == nil {
+		config.ServerName = to.name
+		conn := tls.Client(raw, config)
+		if err = conn.HandshakeContext(ctx); err == nil {
+			return conn, nil
 		}
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = addr
-	}
-	return []server{{addr: addr, name: host}}
+	_ = raw.Close() // nothing was sent on it
+	return nil, fmt.Errorf("TLS handshake with %s: %w", to.addr, err)
 }
 
 // tlsConfig rereads the certificate files, so that rotated ones are used.
@@ -130,15 +138,41 @@ func (d *dialer) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// dialError says to which address no connection could be made. It has Timeout because
-// url.Error, which will wrap it, asks only the error directly inside it.
-type dialError struct {
-	addr string
-	err  error
+// ways returns where a connection to addr may lead, in the order of the dials, and how long the first of
+// them is alone. If addr is an API server's, it may lead to any of them, otherwise (a proxy) to itself. The
+// address that answered last is one more way, for the time when the name does not resolve.
+func (d *dialer) ways(addr string) (ways []server, alone time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.options
+	alone = min(max(o.DialInterval, d.took*3/2), max(o.DialInterval, o.AttemptTimeout/2))
+	if slices.ContainsFunc(d.servers, func(s server) bool { return strings.EqualFold(s.addr, addr) }) {
+		ways = slices.Concat(d.servers[d.first:], d.servers[:d.first])
+	} else {
+		host, _, _ := net.SplitHostPort(addr) // http.Transport has split it before
+		ways = []server{{addr: addr, name: host}}
+	}
+	for _, s := range slices.Clone(ways) {
+		if known := d.known[s.addr]; known != "" && known != s.addr {
+			ways = append(ways, server{addr: known, name: s.name})
+		}
+	}
+	return ways, alone
 }
 
-func (e *dialError) Error() string { return "connecting to " + e.addr + ": " + e.err.Error() }
-func (e *dialError) Unwrap() error { return e.err }
+// answered notes that a dial has brought a connection.
+func (d *dialer) answered(to server, conn net.Conn, took time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.took = took
+	if d.known != nil {
+		d.known[to.addr] = conn.RemoteAddr().String()
+	}
+}
 
-// Timeout reports whether time ran out before a server answered.
-func (e *dialError) Timeout() bool { return errors.Is(e.err, context.DeadlineExceeded) }
+// turn has the next dials begin with another server, if there is one.
+func (d *dialer) turn() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.first = (d.first + 1) % len(d.servers)
+}

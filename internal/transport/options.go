@@ -20,9 +20,6 @@ import (
 // DialIntervalDefault is the default of Options.DialInterval.
 const DialIntervalDefault = 200 * time.Millisecond
 
-// mostDials is how many dials to one server are under way at a time.
-const mostDials = 2
-
 // Options tune a Transport. The zero value is good for default timing.
 type Options struct {
 	// AttemptTimeout is how long a request waits until another one overtakes it. An unused
@@ -33,7 +30,7 @@ type Options struct {
 	// timing.DefaultRenewDeadline. It is at least AttemptTimeout.
 	Patience time.Duration
 	// DialInterval is the time after which another dial joins one that has not
-	// answered, while dials are fast. Zero means DialIntervalDefault. It is at most
+	// answered, while dials are fast, and a read goes also on a connection that is kept. Zero means DialIntervalDefault. It is at most
 	// a quarter of AttemptTimeout.
 	DialInterval time.Duration
 	// Servers are the URLs of the API server, nearest first. All have the

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,33 +95,10 @@ func TestAllServersAreAskedBeforeOneThatRefused(t *testing.T) {
 	}
 	tr := mustNew(t, all[0].config(), o)
 	for _, want := range []string{"near", "far", "farthest", "near"} {
-		tr.pool.refusals.next = time.Time{} // each refusal costs the connection
+		tr.pool.main.left = time.Time{} // each refusal costs the connection
 		if got := mustGet(t, t.Context(), tr, all[0].URL); got != want {
 			t.Errorf("%s answered, want %s", got, want)
 		}
-	}
-}
-
-// TestRefusalsCostLessAndLess, until no server has refused for a while.
-func TestRefusalsCostLessAndLess(t *testing.T) {
-	o := Options{AttemptTimeout: 2 * time.Second, Patience: 10 * time.Second}.WithDefaults()
-	r, now := newRefusals(o), time.Unix(1e9, 0)
-	count := func(lasts time.Duration) (n int) {
-		for range lasts / time.Second {
-			now = now.Add(time.Second)
-			if r.costs(now) {
-				n++
-			}
-		}
-		return n
-	}
-	first, hour := count(10*time.Second), count(time.Hour)
-	if first < 3 || first > 5 || hour < 60 || hour > 240 { // one in 30 s, more or less by half
-		t.Errorf("%d connections in 10 s, and %d in the hour after it", first, hour)
-	}
-	now = now.Add(11 * time.Second)
-	if again := count(10 * time.Second); again < 3 || again > 5 {
-		t.Errorf("%d connections in 10 s of the next outage", again)
 	}
 }
 
@@ -167,5 +145,41 @@ func TestAServerThatRefusesIsLeftByAllItsConnections(t *testing.T) {
 	}
 	if n := dials.Load(); n != several+1 {
 		t.Errorf("%d dials, want one more than %d", n, several)
+	}
+}
+
+// TestARefusalHasNobodyWaitLong: client-go repeats a request as late as the server says.
+func TestARefusalHasNobodyWaitLong(t *testing.T) {
+	for said, want := range map[string]string{"10": "10", "11": "", "": ""} {
+		s := serve(t, true, 0, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", said)
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		resp, err := (&http.Client{Transport: mustNew(t, s.config(), calm())}).Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := resp.Header.Get("Retry-After"); got != want {
+			t.Errorf("%q is passed on as %q, want %q", said, got, want)
+		}
+	}
+}
+
+// TestARedirectIsNotFollowed: it would take the token to any host, without encryption if the
+// server, or a proxy on the way, likes.
+func TestARedirectIsNotFollowed(t *testing.T) {
+	astray := make(chan string, 10)
+	plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { astray <- r.Header.Get("Authorization") }))
+	defer plain.Close()
+	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, plain.URL, http.StatusTemporaryRedirect)
+	})
+	cfg := s.config()
+	cfg.BearerToken = "secret"
+	for _, method := range []string{http.MethodGet, http.MethodPut} {
+		if _, err := send(t.Context(), mustNew(t, cfg, calm()), method, s.URL); err == nil || len(astray) > 0 {
+			t.Errorf("%s: %v, and %d requests went astray", method, err, len(astray))
+		}
 	}
 }

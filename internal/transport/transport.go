@@ -5,14 +5,11 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
-	"sync/atomic"
+	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -24,9 +21,13 @@ import (
 // idleTimeout closes connections before a firewall on the way forgets them.
 const idleTimeout = 90 * time.Second
 
-// mostIdle is how many connections to one address are kept for the next requests: the one for
-// renewals, and those that overtook it while the server was slow.
+// mostIdle is how many connections are kept for the next requests: the one for renewals, and those that
+// overtook it while the server was slow.
 const mostIdle = 4
+
+// mostRetryAfter is how many seconds a refusal may have client-go wait before it sends a request
+// again. An API server says 1.
+const mostRetryAfter = 10
 
 // keepAlive ends a silent connection to a dead server after 15 s, at no cost to the server. A
 // watch on it would otherwise stay silent for as long as it may last.
@@ -36,7 +37,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 // Transport of an http.Client without a Timeout, which would cut watches; the
 // context of each request bounds it. Safe for concurrent use.
 type Transport struct {
-	wrapped http.RoundTripper // pool, with authentication around it, and what gives that up
+	wrapped http.RoundTripper // pool, with authentication around it
 	pool    *pool
 }
 
@@ -58,60 +59,38 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	open := newConns()
-	auth, err := authentication(cfg, open)
+	dial := &dialer{options: o.WithDefaults(), servers: list, known: map[string]string{}}
+	cfg = rest.CopyConfig(cfg)
+	cfg.NextProtos = []string{"http/1.1"}
+	raw := cfg.Dial
+	if raw == nil {
+		raw = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
+	} else {
+		dial.known = nil // its addresses are its own
+	}
+	dial.open = newConns(raw)
+	cfg.Dial = dial.open.DialContext // an exec plugin puts its dialer around it, which closes connections when the credentials change
+	if dial.auth, err = cfg.TransportConfig(); err != nil {
+		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
+	}
+	if dial.auth.Proxy == nil {
+		dial.auth.Proxy = http.ProxyFromEnvironment
+	}
+	p, err := newPool(dial)
+	if err == nil {
+		err = p.proxyAllows(list)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	o = o.WithDefaults()
-	p := &pool{open: open, proxy: auth.Proxy, refusals: newRefusals(o), asides: newRefusals(o), dial: &dialer{
-		open:    open,
-		raw:     auth.DialHolder.Dial,
-		options: o,
-		servers: list,
-		auth:    auth,
-		lines:   map[lineKey]*line{},
-	}}
-	proxied, err := p.dial.tlsConfig()
-	if err != nil {
-		return nil, fmt.Errorf("transport: %w", err)
-	}
-	if err := p.proxyAllows(list); err != nil {
-		return nil, fmt.Errorf("transport: %w", err)
-	}
-	for lane := range p.lanes {
-		p.lanes[lane] = p.roundTripper(int32(lane), proxied)
-	}
-	wrapped, err := transport.HTTPWrappersForConfig(auth, Bounded(p))
+	wrapped, err := transport.HTTPWrappersForConfig(dial.auth, p)
 	if err != nil {
 		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
 	}
-	return &Transport{wrapped: obey(wrapped, o.AttemptTimeout/2), pool: p}, nil
+	return &Transport{wrapped: wrapped, pool: p}, nil
 }
 
-// authentication returns client-go's view of cfg. Our dialer goes in first, so that an exec
-// plugin can put its dialer around it, which closes connections when the credentials change.
-func authentication(cfg *rest.Config, open *conns) (*transport.Config, error) {
-	cfg = rest.CopyConfig(cfg)
-	cfg.NextProtos = []string{"http/1.1"}
-	dial := cfg.Dial
-	if dial == nil {
-		dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
-	}
-	cfg.Dial = open.dialer(dial)
-	auth, err := cfg.TransportConfig()
-	if err != nil {
-		return nil, fmt.Errorf("preparing authentication: %w", err)
-	}
-	if auth.Proxy == nil {
-		auth.Proxy = http.ProxyFromEnvironment
-	}
-	return auth, nil
-}
-
-// RoundTrip sends one request, as http.RoundTripper says. It returns soon after the request's
-// context has ended. If a credential plugin or a WrapTransport does not, the request goes on, and
-// the error says so, see locks.Lock.
+// RoundTrip sends one request, as http.RoundTripper says.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.wrapped.RoundTrip(req)
 }
@@ -120,122 +99,74 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // dials under way. Data that the kernel has not delivered by then is discarded. The Transport
 // can still be used; it dials new connections.
 func (t *Transport) CloseConnections() {
-	t.pool.open.closeAll()
-	t.pool.dial.abort()
-	t.pool.closeIdle()
+	t.pool.dial.open.closeAll()
+	for _, l := range []*lane{t.pool.main, t.pool.aside} {
+		l.closeIdle()
+	}
 }
 
-// pool is the round tripper below authentication. Its lanes have connections of their own.
-// Two serve requests: a request that overtakes a slow one uses the other lane, so that it
-// does not take the slow one's connection, when that turns out to be alive, from the next
-// request. Watches have a lane of their own, because each keeps its connection. Requests aside use
-// it too, so that a renewal never finds its connection taken.
+// pool is the round tripper below authentication. Each watch has a connection of its own. What is aside has
+// others than all else, so that a renewal never finds its connection taken.
 type pool struct {
-	open  *conns
-	dial  *dialer
-	proxy func(*http.Request) (*url.URL, error)
-	lanes [3]*http.Transport
-	lane  atomic.Int32 // 0 or 1, for requests
-
-	refusals *refusals
-	asides   *refusals // those of requests aside
+	dial        *dialer
+	main, aside *lane
+	watches     *http.Transport
 }
 
-const watchLane = 2 // and of requests aside
+func newPool(d *dialer) (*pool, error) {
+	proxied, err := d.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	open := func() *http.Transport {
+		return &http.Transport{
+			Proxy: d.auth.Proxy,
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return d.dial(ctx, network, addr, false)
+			},
+			DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return d.dial(ctx, network, addr, true)
+			},
+			TLSClientConfig:     proxied,
+			TLSHandshakeTimeout: d.options.Patience,
+			IdleConnTimeout:     idleTimeout,
+			MaxIdleConnsPerHost: mostIdle,
+			Protocols:           protocols,
+			DisableCompression:  d.auth.DisableCompression,
+		}
+	}
+	p := &pool{dial: d, watches: open()}
+	p.watches.DisableKeepAlives = true
+	for _, l := range []**lane{&p.main, &p.aside} {
+		*l = &lane{open: open, options: d.options, refused: d.turn, kept: open()}
+	}
+	return p, nil
+}
 
 // RoundTrip sends one request on an idle connection or a new one.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, lane := req.Context(), p.lane.Load()
-	aside := live.IsAside(ctx)
-	apart := aside || req.URL.Query().Get("watch") == "true"
-	since, wants := live.Wanted(ctx)
-	overtakes := wants && !apart && !p.open.lives(lane, since)
+	var by http.RoundTripper = p.main
 	switch {
-	case apart:
-		lane = watchLane
-	case overtakes:
-		lane = 1 - lane
+	case req.URL.Query().Get("watch") == "true":
+		by = p.watches
+	case live.IsAside(req.Context()):
+		by = p.aside
 	}
-	if wants {
-		p.leave(lane, since)
+	resp, err := by.RoundTrip(req)
+	if err != nil {
+		return nil, err
 	}
-	served := new(service)
-	ctx = httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, ctx), p.open.trace(served))
-	sent := time.Now()
-	resp, err := p.lanes[lane].RoundTrip(req.WithContext(ctx))
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		for other := range int32(len(p.lanes)) {
-			if !aside || other == lane {
-				p.leave(other, sent) // an idle connection may be as dead as the one that gave no answer
-			}
-		}
+	if resp.StatusCode/100 == 3 {
+		_ = resp.Body.Close() // nothing in it is needed
+		return nil, fmt.Errorf("the server redirects (%d), as no Kubernetes API server does, and is not followed, because the credentials "+
+			"would go along: is a proxy or a login page in front of it?", resp.StatusCode)
 	}
-	if overtakes && err == nil && !p.open.lives(1-lane, since) && p.lane.CompareAndSwap(1-lane, lane) {
-		p.leave(1-lane, since)
+	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && after > mostRetryAfter {
+		resp.Header.Del("Retry-After")
 	}
-	if err == nil && resp.StatusCode == http.StatusUnauthorized {
-		// A client certificate belongs to the connection: only the next dial sends a rotated
-		// one.
-		p.open.retire()
-		p.closeIdle()
-	}
-	if err == nil && served.by != nil && refuses(resp.StatusCode) {
-		p.refused(served.by, aside)
-	}
-	return resp, err
-}
-
-// refused leaves a server that refused a request, unless it did so a moment ago. The next request dials,
-// perhaps another one. A request aside leaves its own connection alone.
-func (p *pool) refused(c *conn, aside bool) {
-	switch now := time.Now(); {
-	case !aside && p.refusals.costs(now):
-		p.open.turnFrom(c)
-	case aside && p.asides.costs(now):
-		if c.retire() {
-			_ = c.Close() // it may be closed already, which is fine
-		}
-	default:
-		return
-	}
-	p.dial.turnFrom(c.addr)
-}
-
-// leave stops a lane from using a connection that may be dead: one on which nothing was heard
-// since that time.
-func (p *pool) leave(lane int32, since time.Time) {
-	if !p.open.closeIdle(lane, since) {
-		p.lanes[lane].CloseIdleConnections()
-	}
-}
-
-func (p *pool) closeIdle() {
-	for _, lane := range p.lanes {
-		lane.CloseIdleConnections()
-	}
-}
-
-func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	dial := func(secure bool) rawDial {
-		return func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return p.dial.get(ctx, lineKey{network, addr, secure}, lane)
-		}
-	}
-	return &http.Transport{
-		Proxy:                  p.proxy,
-		DialContext:            dial(false),
-		DialTLSContext:         dial(true),
-		TLSClientConfig:        proxied,
-		TLSHandshakeTimeout:    p.dial.options.Patience,
-		IdleConnTimeout:        idleTimeout,
-		MaxIdleConnsPerHost:    mostIdle,
-		MaxResponseHeaderBytes: mostHeaders,
-		Protocols:              protocols,
-		DisableCompression:     p.dial.auth.DisableCompression,
-		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-	}
+	return resp, nil
 }
 
 // proxyAllows refuses several servers behind a proxy, which would get the first one's name in
@@ -249,7 +180,7 @@ func (p *pool) proxyAllows(list []server) error {
 		if err != nil {
 			return fmt.Errorf("API server address %s: %w", s.url, err)
 		}
-		via, err := p.proxy(req)
+		via, err := p.dial.auth.Proxy(req)
 		if err != nil {
 			return fmt.Errorf("asking for the proxy to %s: %w", s.url, err)
 		}

@@ -149,8 +149,7 @@ func TestARequestGivesUpWhenNobodyAnswers(t *testing.T) {
 	s := serve(t, true, 1000, peer)
 	tr := mustNew(t, s.config(), Options{AttemptTimeout: 20 * time.Millisecond, Patience: 50 * time.Millisecond})
 	_, err := get(t.Context(), tr, s.URL)
-	var timeout interface{ Timeout() bool }
-	if !errors.As(err, &timeout) || !timeout.Timeout() {
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v: want a timeout", err)
 	}
 	if !strings.Contains(err.Error(), s.listener.Addr().String()) {
@@ -302,8 +301,6 @@ func TestARetiredConnectionServesNoOtherRequest(t *testing.T) {
 	refuse.Store(false)
 	end <- struct{}{}
 	old := <-slow
-	<-s.ended
-	<-s.ended // both
 	if next := mustGet(t, t.Context(), tr, s.URL); next == old {
 		t.Errorf("%s was used again", old)
 	}
@@ -415,6 +412,26 @@ func TestARequestAsideTakesNoConnectionFromOthers(t *testing.T) {
 		}
 		if got := mustGet(t, t.Context(), tr, s.URL); got != renewals {
 			t.Errorf("afterwards a renewal goes by %s, want %s", got, renewals)
+		}
+	}
+}
+
+func TestTheUserInAnAddressIsTakenOut(t *testing.T) {
+	for address, want := range map[string][3]string{
+		"https://jane:pa%40ss@api:6443/x": {"https://api:6443/x", "jane", "pa@ss"},
+		"jane:pass@api":                   {"api", "jane", "pass"},
+		"https://jane@api?q=a@b":          {"https://api?q=a@b", "jane", ""},
+		"https://a b:%zz@api:bad":         {"https://api:bad", "a b:%zz", ""},
+	} {
+		bare, user := SplitUser(address)
+		password, _ := user.Password()
+		if bare != want[0] || user.Username() != want[1] || password != want[2] {
+			t.Errorf("%q is %q, %q, %q", address, bare, user.Username(), password)
+		}
+	}
+	for _, address := range []string{"", "api:6443", "https://api/a@b", "https://[::1]:6443#@"} {
+		if bare, user := SplitUser(address); bare != address || user != nil {
+			t.Errorf("%q is %q, %v", address, bare, user)
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/zonelect/zonelect/internal/plain"
-	"github.com/zonelect/zonelect/internal/transport"
 )
 
 // environment is what the commands share. Tests replace its parts.
@@ -84,7 +83,6 @@ func (e *environment) dial() (clients, error) {
 		return clients{}, fmt.Errorf("find the cluster: %w", err)
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
-	config.Wrap(transport.Bounded)
 	klog.LogToStderr(false)
 	klog.SetOutput(e.streams.ErrOut) // what -v shows may have texts of others, too
 	// client-go would log them as they are, past the streams.
