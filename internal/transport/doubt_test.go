@@ -51,7 +51,9 @@ func TestADoubtedConnectionIsKeptUntilTheServerIsHeardFromOnAnother(t *testing.T
 			t.Errorf("silent %v: a write went on a doubted connection: %v", silent, err)
 		}
 		cancel()
-		if got := mustGet(t, live.Since(t.Context(), doubted), tr, s.URL); got != kept {
+		soon, end := context.WithTimeout(t.Context(), 30*time.Second) // which only a fault needs
+		defer end()
+		if got := mustGet(t, live.Since(soon, doubted), tr, s.URL); got != kept {
 			t.Errorf("silent %v: a read went by %s, want %s", silent, got, kept)
 		}
 		got, err := send(live.Since(t.Context(), doubted), tr, http.MethodPut, s.URL)
@@ -64,7 +66,11 @@ func TestADoubtedConnectionIsKeptUntilTheServerIsHeardFromOnAnother(t *testing.T
 		if fresh == kept {
 			t.Errorf("silent %v: a read that doubts went by %s again", silent, kept)
 		}
-		<-s.ended
+		select {
+		case <-s.ended:
+		case <-soon.Done():
+			t.Errorf("silent %v: the connection that was kept is open", silent)
+		}
 		if next := mustGet(t, t.Context(), tr, s.URL); next != fresh {
 			t.Errorf("silent %v: the next read went by %s, want %s", silent, next, fresh)
 		}
