@@ -493,7 +493,7 @@ var mutants = []mutant{
 		"internal/transport/dial.go", `known != "" &&`, `false &&`,
 		"internal/transport/TestTheAddressThatAnsweredLastIsDialedIfTheNameDoesNotResolve"},
 	{"dials", "a doubted connection serves no read even if there is no other",
-		"internal/transport/lane.go", `if len(ends) == 1 {`, `if false {`,
+		"internal/transport/lane.go", `keptOnly{}, true), kept)`, `keptOnly{}, true), l.open())`,
 		"internal/transport/TestADoubtedConnectionIsKeptUntilTheServerIsHeardFromOnAnother"},
 	{"S6", "a write goes on a doubted connection, too",
 		"internal/transport/lane.go", `a = ask(req, req.Context(), l.open())`, `a = l.askBoth(req, kept)`,
