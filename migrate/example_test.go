@@ -23,11 +23,10 @@ func migration(cfg *rest.Config) *migrate.Migration {
 		panic(err)
 	}
 	m, err := migrate.New(migrate.Config{
-		Core:          clients.CoreV1().RESTClient(),
-		Coordination:  clients.CoordinationV1().RESTClient(),
-		Apps:          clients.AppsV1().RESTClient(),
-		Authorization: clients.AuthorizationV1().RESTClient(),
-		Namespace:     "default", Lock: "my-operator-lock", Selector: "app=my-operator",
+		Core:         clients.CoreV1().RESTClient(),
+		Coordination: clients.CoordinationV1().RESTClient(),
+		Apps:         clients.AppsV1().RESTClient(),
+		Namespace:    "default", Lock: "my-operator-lock", Selector: "app=my-operator",
 	})
 	if err != nil {
 		panic(err)

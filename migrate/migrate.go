@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -30,22 +29,17 @@ const (
 
 // Config says which lock is migrated and how to reach it.
 type Config struct {
-	// Core, Coordination, Apps and Authorization are clients of the core group,
-	// coordination.k8s.io, apps and authorization.k8s.io, all v1, such as
-	// clientset.CoreV1().RESTClient(). Required.
-	Core, Coordination, Apps, Authorization rest.Interface
+	// Core, Coordination and Apps are clients of the core group, coordination.k8s.io and apps, all
+	// v1, such as clientset.CoreV1().RESTClient(). Required.
+	Core, Coordination, Apps rest.Interface
 	// Namespace and Lock name the Lease. Required.
 	Namespace, Lock string
 	// LegacyName is the name of the ConfigMap. Empty means the name on the Lease, or else the
 	// Lease's own.
 	LegacyName string
 	// Selector is a label selector for the operator's pods, old and new. Empty means the
-	// selector of the workload of a candidate or of the legacy leader.
+	// selector of the Deployment of a candidate or of the legacy leader.
 	Selector string
-	// User names the program that takes the steps, for the Events. Empty means "zonelect".
-	User string
-	// Logger gets failures of little importance. The zero value drops them.
-	Logger logr.Logger
 }
 
 // Migration looks at the migration of one lock and takes its steps. It keeps nothing between
@@ -60,9 +54,6 @@ type Migration struct {
 // New returns the migration that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func New(c Config) (*Migration, error) {
-	if c.User == "" {
-		c.User = "zonelect"
-	}
 	m := &Migration{
 		config: c, lock: types.NamespacedName{Namespace: c.Namespace, Name: c.Lock},
 		reader: inspect.Reader{Core: c.Core, Coordination: c.Coordination, Explain: error.Error},
@@ -72,7 +63,6 @@ func New(c Config) (*Migration, error) {
 		rawapi.Check(c.Coordination, name),
 		rawapi.CheckClient(c.Core, apierror.ConfigMaps),
 		rawapi.CheckClient(c.Apps, apierror.Deployments),
-		rawapi.CheckClient(c.Authorization, apierror.AccessReviews),
 	}
 	if c.LegacyName != "" {
 		errs = append(errs, rawapi.Check(c.Core, m.object(apierror.ConfigMaps, c.LegacyName)))

@@ -19,27 +19,24 @@ import (
 
 // The names of checks.
 const (
-	checkPermissions = "permissions" // the user may do what the step needs
-	checkAPI         = "api"         // what the API server and its collector can do
-	checkOrder       = "order"       // one step at a time
-	checkConfigMap   = "configmap"   // candidates can deal with its contents
-	checkRecord      = "record"      // the right side holds the election record
-	checkCandidates  = "candidates"  // there are some, in mode auto
-	checkLeader      = "leader"      // one of them holds the Lease and is alive
-	checkArmed       = "armed"       // the shield is armed, so that it can be sealed
-	checkPresumed    = "presumed"    // no legacy pod is presumed gone
-	checkLegacyPods  = "legacy-pods" // none is left, or, on the way back, one is there
-	checkWorkload    = "workload"    // no older version is scaled up
-	checkSelector    = "selector"    // it matches all pods that were seen to hold the legacy lock
-	checkNoWayBack   = "no-way-back" // nothing can bring legacy pods back: only a person can know
+	checkOrder      = "order"       // one step at a time
+	checkConfigMap  = "configmap"   // candidates can deal with its contents
+	checkRecord     = "record"      // the right side holds the election record
+	checkCandidates = "candidates"  // there are some, in mode auto
+	checkLeader     = "leader"      // one of them holds the Lease and is alive
+	checkArmed      = "armed"       // the shield is armed, so that it can be sealed
+	checkPresumed   = "presumed"    // no legacy pod is presumed gone
+	checkLegacyPods = "legacy-pods" // none is left, or, on the way back, one is there
+	checkWorkload   = "workload"    // no older version is scaled up
+	checkSelector   = "selector"    // it matches all pods that were seen to hold the legacy lock
+	checkNoWayBack  = "no-way-back" // nothing can bring legacy pods back: only a person can know
 )
 
 // Check is one condition of a step.
 type Check struct {
-	// Name is permissions (those of the user), api (what the API server can do), order (of the
-	// steps), configmap (what it is), record (which side holds it), candidates (in mode auto),
-	// leader (is alive), armed (the shield), presumed (gone, by M11), legacy-pods (may lead still),
-	// workload (no older version is scaled up), selector (it matches the pods that were seen to hold the
+	// Name is order (of the steps), configmap (what it is), record (which side holds it), candidates (in
+	// mode auto), leader (is alive), armed (the shield), presumed (gone, by M11), legacy-pods (may lead
+	// still), workload (no older version is scaled up), selector (it matches the pods that were seen to hold the
 	// legacy lock) or no-way-back (only a person can know).
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
@@ -67,8 +64,8 @@ func failed(checks []Check, acknowledged ...string) []Check {
 // kubelets.
 func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
 	p, err := m.prepare(ctx, to)
-	if err != nil || len(failed(p.fixed)) > 0 {
-		return p.fixed, err
+	if err != nil {
+		return nil, err
 	}
 	_, checks, err := p.check(ctx)
 	return checks, err
@@ -78,8 +75,7 @@ func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
 type preflight struct {
 	*observer
 	to        Phase
-	fixed     []Check // permissions and API
-	alive     bool    // a renewal of the Lease was seen
+	alive     bool // a renewal of the Lease was seen
 	revisions revisions
 }
 
@@ -89,17 +85,9 @@ const kubeletPatience = 12 * time.Second
 
 func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 	p := &preflight{observer: &observer{Migration: m}, to: to}
-	p.fixed = []Check{m.permissions(ctx, to)}
-	if !p.fixed[0].OK && !p.fixed[0].Acknowledgeable {
-		return p, nil // this user may not look at the rest
-	}
 	r, err := p.look(ctx)
-	if err != nil {
+	if err != nil || !order(r, to).OK {
 		return p, err
-	}
-	p.fixed = append(p.fixed, m.api(ctx, r))
-	if !order(r, to).OK {
-		return p, nil
 	}
 	if r.Phase != Legacy {
 		if p.alive, err = m.isRenewed(ctx, r); err != nil {
@@ -129,10 +117,10 @@ func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 func (p *preflight) check(ctx context.Context) (Report, []Check, error) {
 	r, err := p.look(ctx)
 	if err != nil {
-		return r, p.fixed, err
+		return r, nil, err
 	}
-	checks := append(slices.Clone(p.fixed), order(r, p.to))
-	if !checks[len(checks)-1].OK {
+	checks := []Check{order(r, p.to)}
+	if !checks[0].OK {
 		return r, checks, nil // the rest would be about another step
 	}
 	lock := configMap

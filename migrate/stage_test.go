@@ -18,7 +18,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,7 +40,6 @@ import (
 const (
 	mapPath    = "/api/v1/namespaces/ns/configmaps/lock"
 	podsPath   = "/api/v1/namespaces/ns/pods/"
-	eventsPath = "/api/v1/namespaces/ns/events/"
 	setsPath   = "/apis/apps/v1/namespaces/ns/replicasets/"
 	leasesPath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/"
 	leasePath  = leasesPath + "lock"
@@ -57,8 +55,7 @@ type stage struct {
 	seats   []*seat
 	config  migrate.Config
 
-	denied  []string // "verb resource" that the user may not
-	version string   // minor, of the server
+	denied []string // "verb resource" that the user may not
 	// wrote holds the tool's writes; before, if set, is called before each write.
 	wrote  []string
 	before func()
@@ -75,13 +72,12 @@ type seat struct {
 func scenario(t *testing.T, f func(s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, server: apitest.NewServer(), version: "36"}
+		s := &stage{t: t, server: apitest.NewServer()}
 		s.config = migrate.Config{
-			Core:          apitest.Wire(t, s, corev1.SchemeGroupVersion),
-			Coordination:  apitest.Wire(t, s, coordinationv1.SchemeGroupVersion),
-			Apps:          apitest.Wire(t, s, appsv1.SchemeGroupVersion),
-			Authorization: apitest.Wire(t, s, authorizationv1.SchemeGroupVersion),
-			Namespace:     "ns", Lock: "lock", Selector: "app=op", User: "jane",
+			Core:         apitest.Wire(t, s, corev1.SchemeGroupVersion),
+			Coordination: apitest.Wire(t, s, coordinationv1.SchemeGroupVersion),
+			Apps:         apitest.Wire(t, s, appsv1.SchemeGroupVersion),
+			Namespace:    "ns", Lock: "lock", Selector: "app=op",
 		}
 		var err error
 		if s.Migration, err = migrate.New(s.config); err != nil {
@@ -105,43 +101,27 @@ func (s *stage) end() {
 	}
 }
 
-// ServeHTTP serves the tool, including requests that the server in memory does not know:
-// access reviews, and the version.
+// ServeHTTP serves the tool.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") && slices.Contains(s.denied, "create selfsubjectaccessreviews"):
-		code, body := apitest.Forbidden("create", r.URL.Path)
+	if verb := s.verb(r); slices.Contains(s.denied, verb) {
+		code, body := apitest.Forbidden(strings.Fields(verb)[0], r.URL.Path)
 		apitest.Reply(w, code, body)
-	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
-		var review authorizationv1.SelfSubjectAccessReview
-		_ = json.NewDecoder(r.Body).Decode(&review)
-		a := review.Spec.ResourceAttributes
-		review.Status.Allowed = !slices.Contains(s.denied, a.Verb+" "+a.Resource)
-		review.Kind, review.APIVersion = "SelfSubjectAccessReview", "authorization.k8s.io/v1"
-		apitest.Reply(w, http.StatusCreated, review)
-	case r.URL.Path == "/version":
-		apitest.Reply(w, http.StatusOK, apitest.Object{"major": "1", "minor": s.version, "gitVersion": "v1." + s.version})
-	default:
-		if verb := s.verb(r); slices.Contains(s.denied, verb) {
-			code, body := apitest.Forbidden(strings.Fields(verb)[0], r.URL.Path)
-			apitest.Reply(w, code, body)
-			return
-		}
-		if r.Method != http.MethodGet {
-			s.writes(r)
-		}
-		s.server.ServeHTTP(w, r)
+		return
 	}
+	if r.Method != http.MethodGet {
+		s.writes(r)
+	}
+	s.server.ServeHTTP(w, r)
 }
 
-// verb returns "verb resource" of a request that reads or creates.
+// verb returns "verb resource" of a request that reads or updates.
 func (s *stage) verb(r *http.Request) string {
 	parts := strings.Split(r.URL.Path, "/")
 	at := slices.Index(parts, "namespaces")
 	rest := parts[at+2:]
 	switch {
-	case r.Method == http.MethodPost:
-		return "create " + rest[0]
+	case r.Method == http.MethodPut:
+		return "update " + rest[0]
 	case len(rest) == 1:
 		return "list " + rest[0]
 	}

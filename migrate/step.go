@@ -90,9 +90,6 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 	}
 	out.To = step.To
 	p, err := m.prepare(ctx, out.To)
-	if err == nil {
-		err = refused(&out, p.fixed, o)
-	}
 	if err != nil {
 		return out, err
 	}
@@ -142,9 +139,7 @@ func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o 
 		if o.DryRun {
 			return out, nil
 		}
-		if err = p.write(ctx, r, stageOf(out.To, out.Step)); err == nil {
-			p.tell(ctx, r, out)
-		}
+		err = p.write(ctx, r, stageOf(out.To, out.Step))
 	}
 	return out, err
 }

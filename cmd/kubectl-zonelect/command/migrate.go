@@ -106,7 +106,7 @@ it fails, but the phase stays, and the candidates may still follow.`
 var (
 	phases = []string{string(migrate.Legacy), string(migrate.Dual), string(migrate.Sealed)}
 	// acknowledgeable are the checks that may be acknowledged, in some steps.
-	acknowledgeable = []string{"permissions", "candidates", "leader", "legacy-pods", "workload", "selector", "no-way-back"}
+	acknowledgeable = []string{"candidates", "leader", "legacy-pods", "workload", "selector", "no-way-back"}
 )
 
 // command returns a command with everything that all migrate commands share.
@@ -157,9 +157,8 @@ func (m *migration) complete(name string) error {
 		return err
 	}
 	m.Migration, err = migrate.New(migrate.Config{
-		Core: m.cluster.core, Coordination: m.cluster.coordination, Apps: m.cluster.apps, Authorization: m.cluster.authorization,
+		Core: m.cluster.core, Coordination: m.cluster.coordination, Apps: m.cluster.apps,
 		Namespace: m.cluster.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,
-		User: "kubectl-zonelect",
 	})
 	return err
 }
