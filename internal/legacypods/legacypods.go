@@ -92,8 +92,6 @@ type Standing struct {
 	Pod     ownerref.Owner
 	Node    string
 	Verdict Verdict
-	// Running says that the API server takes it for a pod that runs.
-	Running bool
 	// Heard says that the node was seen to beat since it was first observed.
 	Heard bool
 	// Kin says that the pod is of this pod's revision. It counts as any other, because older pods of
@@ -164,7 +162,7 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Running: pod.Status.Phase == corev1.PodRunning, Heard: observation.HeartKnown && observation.Beats}
+		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
 		p.Kin = revisionOf(pod) != "" && revisionOf(pod) == revisionOf(self) && !isOf(owners, pod)
 		switch p.Verdict = Judge(p.Pod, pod, observation); {
 		case p.Verdict.MayLead:

@@ -198,13 +198,3 @@ func (g *Guard) Adopt(ctx context.Context, _ locks.Term, permit func(locks.Permi
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
-
-// SettleDefault is M7's wait if the garbage collector may delete objects without
-// comparing resourceVersions.
-const SettleDefault = 5 * time.Second
-
-// PreconditionsSince is a minor version of Kubernetes 1. From this version of the API
-// server on, every garbage collector that may run with it compares resourceVersions:
-// collectors do so since 1.34, and a controller manager may be one version older than the
-// API server.
-const PreconditionsSince = 35

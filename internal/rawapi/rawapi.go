@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -179,20 +178,6 @@ func (o Object[T, P]) checkAnswer(object P) error {
 		return fmt.Errorf("the answer is no %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Kind, object.GetResourceVersion())
 	}
 	return nil
-}
-
-// ServerMinor asks the API server for its version and returns the minor one of
-// Kubernetes 1, such as 36. Any client will do.
-func ServerMinor(ctx context.Context, client rest.Interface) (int, error) {
-	v, err := ServerVersion(ctx, client)
-	if err != nil {
-		return 0, err
-	}
-	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
-	if err != nil || v.Major != "1" {
-		return 0, fmt.Errorf("the API server's version %q cannot be read", v.GitVersion)
-	}
-	return minor, nil
 }
 
 // ServerVersion asks the API server for its version.

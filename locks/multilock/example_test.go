@@ -92,7 +92,7 @@ func Example_shield() {
 			Timing:    election.Timing{}.WithDefaults(),
 		},
 		PodSelector: "app=my-operator",
-		Settle:      -1, // zero asks the API server whether a wait is needed
+		Settle:      -1, // zero waits 5 s
 	})
 	if err != nil {
 		panic(err)

@@ -161,10 +161,6 @@ func (r Record) Has(presence Owner) bool {
 	return slices.ContainsFunc(r.Presences, func(o Owner) bool { return o.UID == presence.UID })
 }
 
-// Led reports whether legacy pods led by a ConfigMap of this name: it is their lock, or a shield whose
-// makers saw it.
-func (r Record) Led() bool { return r.Kind == Legacy || len(r.Seen) > 0 }
-
 // Lingering says that a Condemned ConfigMap was deleted, and what keeps it; empty for others.
 func (r Record) Lingering() string {
 	if !r.Condemned {

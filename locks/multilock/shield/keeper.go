@@ -27,6 +27,8 @@ import (
 const (
 	// pollInterval is how often a holder that waits for legacy pods counts them.
 	pollInterval = 500 * time.Millisecond
+	// settleDefault is M7's wait.
+	settleDefault = 5 * time.Second
 	// watchSilence is how long a watch may be silent while this candidate leads:
 	// an API server sends a bookmark about every minute.
 	watchSilence = 90 * time.Second
@@ -40,8 +42,6 @@ type keeper struct {
 	permit func(locks.Permission)
 	said   locks.Permission
 
-	toldName bool // that the name of the ConfigMap may be wrong
-
 	term     *tenure
 	finished <-chan struct{} // closed when the term ends; nil once that has been handled
 	waiting  string
@@ -53,10 +53,9 @@ type keeper struct {
 	limits  map[action]*patience.Limit
 	retries *backoff.ExponentialBackOff
 	retryAt time.Time
-	races   *backoff.ExponentialBackOff // after a conflict that follows another
-	raced   bool                        // there was a conflict, and no write has succeeded since
-	failing action                      // the action that failed last and has not succeeded since
-	trouble string                      // why
+	raced   bool   // there was a conflict, and no write has succeeded since
+	failing action // the action that failed last and has not succeeded since
+	trouble string // why
 
 	remakes sleep.Again // of the shield, when it was deleted
 
@@ -81,20 +80,19 @@ func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 	return &keeper{
 		shield: s,
 		state: state{
-			mode: s.config.Mode,
-			poll: pollInterval, recheck: s.config.Timing.RenewInterval,
+			mode:   s.config.Mode,
+			settle: max(0, cmp.Or(s.config.Settle, settleDefault)),
+			poll:   pollInterval, recheck: s.config.Timing.RenewInterval,
 			neverWatched: true,
 		},
 		permit:  permit,
 		results: make(chan result, 1),
 		retries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
-		races:   candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+		limits:  map[action]*patience.Limit{},
 
 		remakes: sleep.Again{First: s.config.Timing.RenewInterval / 10, Most: s.config.Timing.RenewInterval},
 
 		// A delay varies by half, so it is a RenewInterval at most.
-		limits: map[action]*patience.Limit{},
-
 		watchRetries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
 	}
 }
@@ -109,7 +107,6 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			k.term.done <- err
 		}
 	}()
-	k.state.settle = k.shield.settle(ctx)
 	podGone := make(chan error, 1)
 	k.wait.Go(func() {
 		if err := k.shield.presence.Keep(ctx); err != nil {
@@ -183,10 +180,6 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	}
 	if now.Before(k.retryAt) {
 		return k.retryAt
-	}
-	if k.state.mayBeMisnamed(now) && !k.toldName {
-		k.toldName = true
-		k.shield.log().Info("legacy pods run, or ran until now, and none of them made the ConfigMap: the name of the legacy lock may be wrong, and after a rollback legacy pods would lead beside the candidates: compare it with the ConfigMap that the old version uses, and set the lock's name or the legacy name", "configMap", k.shield.config.LegacyName)
 	}
 	s := k.state.rules().next(now)
 	if k.state.known && !k.watch.running() && !now.Before(k.watchAt) {
@@ -398,7 +391,10 @@ func (k *keeper) handleResult(r result) {
 		k.handleFailure(r)
 		return
 	}
-	if r.do == k.failing || k.failing == idle {
+	if r.do != read && r.do != count {
+		k.raced = false
+	}
+	if r.do == k.failing || k.failing == idle && !k.raced {
 		k.failing, k.trouble = idle, ""
 		k.retries.Reset()
 	}
@@ -419,8 +415,6 @@ func (k *keeper) handleResult(r result) {
 		// The version of the deletion is not known: read it.
 		k.state.setRecord(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
 	default:
-		k.raced = false
-		k.races.Reset()
 		if r.do == putUp && k.state.ours != nil {
 			k.state.ours[r.record.UID] = true
 		}
@@ -433,17 +427,14 @@ func (k *keeper) handleResult(r result) {
 // action. A leader that cannot put its shield up again stops (M8).
 func (k *keeper) handleFailure(r result) {
 	conflict := errors.Is(r.err, locks.ErrConflict)
+	if !conflict || k.raced {
+		// The first conflict is a race. Repeated conflicts have a lasting cause, or many candidates
+		// write at once: they must not all retry at the same time.
+		k.retryAt = time.Now().Add(k.retries.NextBackOff())
+	}
 	k.state.known = k.state.known && r.do == count // any other action may have changed the record, or come too late
 	k.state.readAt = time.Time{}
-	if conflict {
-		// The first conflict is a race. Repeated conflicts have a lasting cause, or many
-		// candidates write at once: they must not all retry at the same time.
-		if k.raced {
-			k.retryAt = time.Now().Add(k.races.NextBackOff())
-		}
-		k.raced = true
-	} else {
-		k.retryAt = time.Now().Add(k.retries.NextBackOff())
+	if k.raced = k.raced || conflict; !conflict {
 		if k.trouble != r.err.Error() && !errors.Is(r.err, context.Canceled) { // an end is no trouble
 			k.shield.log().Error(r.err, "cannot keep the shield", "action", r.do.String())
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
@@ -50,9 +49,7 @@ type Config struct {
 	// the one rule that trades safety for availability: behind a partition the pod may go on
 	// working.
 	LegacyGrace time.Duration
-	// Settle is M7's wait. If it is zero, the lock asks the API server for its version,
-	// and waits for 5 s before 1.35 and not at all from 1.35 on. Negative means
-	// no wait.
+	// Settle is M7's wait. Zero means 5 s, negative means no wait.
 	Settle time.Duration
 }
 
@@ -187,21 +184,3 @@ func (s *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 }
 
 func (s *Lock) log() logr.Logger { return s.config.Lease.Logger }
-
-// settle returns M7's wait. If the server's version is not known, settle assumes an old
-// one.
-func (s *Lock) settle(ctx context.Context) time.Duration {
-	if s.config.Settle != 0 {
-		return max(0, s.config.Settle)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timing.AttemptTimeout)
-	defer cancel()
-	minor, err := rawapi.ServerMinor(ctx, s.config.Core)
-	if err != nil {
-		s.log().Info("the API server's version is not known: the garbage collector is taken for an old one", "settle", phase.SettleDefault, "cause", err.Error())
-	}
-	if err != nil || minor < phase.PreconditionsSince {
-		return phase.SettleDefault
-	}
-	return 0
-}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
@@ -403,39 +402,21 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 	}
 }
 
-func TestOldCollectorsAreWaitedFor(t *testing.T) {
+// TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided, and long before it is to take over.
+func TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a", func(c *shield.Config) { c.Settle = 7 * time.Second })
-		if _, took := a.Leads(); took != 7*time.Second {
+		byDefault := func(c *shield.Config) { c.Settle = 0 }
+		a := s.Start("a", byDefault)
+		if _, took := a.Leads(); took != 5*time.Second {
 			t.Errorf("a leads after %v", took)
 		}
-		b := s.Start("b", func(c *shield.Config) { c.Settle = 7 * time.Second })
+		b := s.Start("b", byDefault)
 		time.Sleep(10 * time.Second)
 		a.Stop()
 		if _, took := b.Leads(); took != 0 {
 			t.Errorf("b, long settled, leads %v after the release", took)
 		}
 	})
-}
-
-func TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor(t *testing.T) {
-	for version, want := range map[string]time.Duration{
-		"": phase.SettleDefault, "21": phase.SettleDefault, "34": phase.SettleDefault, "34+": phase.SettleDefault, "35": 0, "36+": 0,
-	} {
-		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-			log := s.Server.Before // no requests yet
-			s.Server.Before = func(verb, path string) (int, apitest.Object) {
-				if path == "/version" && version != "" {
-					return http.StatusOK, apitest.Object{"major": "1", "minor": version}
-				}
-				return log(verb, path)
-			}
-			a := s.Start("a", func(c *shield.Config) { c.Settle = 0 })
-			if _, took := a.Leads(); took != want {
-				t.Errorf("version 1.%s: a leads after %v, want %v", version, took, want)
-			}
-		})
-	}
 }
 
 func TestALockSaysInWhichPhaseItIs(t *testing.T) {

@@ -106,7 +106,7 @@ func (r rules) next(now time.Time) step {
 	case r.stage.Phase == record.PhaseClean:
 		return r.inPhaseClean()
 	}
-	if r.record.Condemned && r.record.Kind != ownerref.Legacy {
+	if r.record.Condemned {
 		return r.underCondemned(now)
 	}
 	switch r.record.Kind {
@@ -168,12 +168,9 @@ func (r rules) joined(shield shieldmap.State) shieldmap.State {
 // inPhaseLegacy is for a holder, which never leads in that phase: it removes the shield
 // that the last holder left (M10).
 func (r rules) inPhaseLegacy() step {
-	why := "the phase on record is legacy"
+	const why = "the phase on record is legacy"
 	if r.hasShield() {
 		return step{do: remove, why: why + ": the shield must go first"}
-	}
-	if r.record.Condemned {
-		why += ": " + r.record.Lingering()
 	}
 	return step{why: why}
 }
@@ -194,11 +191,7 @@ func (r rules) inPhaseClean() step {
 	case r.record.Kind == ownerref.Legacy:
 		return step{why: fmt.Sprintf("the phase on record is clean, and yet legacy pod %s holds the lock: remove that pod; if more may start, roll back to phase dual once the ConfigMap has gone with it", r.record.Owner.Name)}
 	}
-	s := r.granted()
-	if s.do == idle && s.why == "" && r.record.Kind != ownerref.Foreign {
-		s.why = r.record.Lingering()
-	}
-	return s
+	return r.granted()
 }
 
 // granted lets the work begin, under a shield that carries the phase, so that a decision
@@ -224,30 +217,24 @@ func (r rules) withoutShield(now time.Time) step {
 	case !left:
 		return step{do: count}
 	case len(r.pods.standing) > 0:
-		s := r.countAgain(now, due.Add(r.poll))
-		if r.mayBeMisnamed(now) {
-			s.why += "; none of them has made the ConfigMap: the name of the legacy lock may be wrong"
-		}
-		return s
-	case r.record.Condemned:
-		return step{why: r.record.Lingering()}
+		return r.countAgain(now, due.Add(r.poll))
 	case r.record.Kind == ownerref.Legacy, r.record.Bare:
 		return step{do: remove}
 	}
 	return step{do: putUp}
 }
 
-// underCondemned is for a ConfigMap that somebody deleted and that finalizers keep. It goes when
-// they are gone, and nothing that is written on it stays: it is neither armed nor sealed, and no
-// work begins under it. A leader goes on, because legacy pods still wait at it, and puts another
-// shield up as soon as it is gone (M8).
+// underCondemned is for a ConfigMap that somebody deleted and that finalizers keep. Whatever it is,
+// nothing that is written on it stays: it is neither armed nor sealed, and no work begins under it.
+// A leader goes on, because legacy pods still wait at it, and puts another shield up as soon as it is
+// gone (M8).
 func (r rules) underCondemned(now time.Time) step {
+	s := step{}
 	if r.duty == leading && len(r.record.Presumed) > 0 {
-		s := r.whilePresuming(now) // M11
-		s.why = r.record.Lingering() + "; " + s.why
-		return s
+		s = r.whilePresuming(now) // M11
 	}
-	return step{why: r.record.Lingering()}
+	s.why = r.record.Lingering()
+	return s
 }
 
 // countAgain counts again when it is time, and says what the holder waits for.

@@ -38,7 +38,7 @@ type state struct {
 	since        time.Time          // when the duty as a holder began
 	inside       bool               // this candidate's presence was seen among the owners
 	outside      time.Time          // if not inside: since when, on the current ConfigMap
-	settle       time.Duration      // how long to wait for an old garbage collector (M7)
+	settle       time.Duration      // how long to wait for what the garbage collector has decided (M7)
 	settled      time.Time          // the candidate does not lead before a read after this time
 	ours         map[types.UID]bool // the ConfigMaps that this term leads under, or has created
 	floor        uint64             // the version of M6's read: only later events count
@@ -48,8 +48,6 @@ type state struct {
 	neverWatched bool               // the server has never accepted a watch
 	watchRefusal string             // why a watch is not permitted; empty if it may be permitted
 	pods         podCount
-	led          bool          // a legacy lock of this name was seen, by this candidate or by who wrote a shield
-	unled        time.Time     // since when legacy pods run without one; zero if none do, or one was seen
 	poll         time.Duration // how often a holder that waits counts
 	recheck      time.Duration // how often a leader under an unarmed shield counts
 }
@@ -97,7 +95,7 @@ func (c podCount) presumes() []ownerref.Owner {
 
 // beginTerm begins a term: the record must be read again, and the pods counted again.
 func (s *state) beginTerm(now time.Time) {
-	s.duty, s.since, s.pods, s.unled = adopting, now, podCount{}, time.Time{}
+	s.duty, s.since, s.pods = adopting, now, podCount{}
 }
 
 // startLeading marks the moment from which the work may run.
@@ -168,10 +166,6 @@ func (c podCount) waitingFor() string {
 // that was presumed gone is not.
 func (s *state) observeCount(c podCount) error {
 	s.pods = c
-	runs := func(p legacypods.Standing) bool { return p.Running && p.Verdict.State == legacypods.Alive }
-	if s.unled.IsZero() && !s.led && s.record.Kind == ownerref.Absent && slices.ContainsFunc(c.standing, runs) {
-		s.unled = c.at
-	}
 	if p := c.returned(s.record.Presumed); p != nil && s.duty == leading {
 		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard of again", ErrLegacy, p.Pod)
 	}
@@ -255,25 +249,12 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 	}
 	s.record, s.known, s.met = r, true, true
 	s.stage = s.stage.Later(shieldmap.StageOf(r))
-	if s.led = s.led || r.Led(); s.led || r.Kind != ownerref.Absent {
-		s.unled = time.Time{}
-	}
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Presumed
 	}
 	if r.Kind == ownerref.Legacy {
 		s.owners = s.owners.Remember(r.Owner)
 	}
-}
-
-// electsWithin is how soon a program with leader-for-life tries to lead when nobody does: it tries
-// again after 19.2 s at most.
-const electsWithin = 20 * time.Second
-
-// mayBeMisnamed reports whether legacy pods have run for that long, or until they ended, and none of
-// them made a legacy lock of this name.
-func (s *state) mayBeMisnamed(now time.Time) bool {
-	return !s.unled.IsZero() && (len(s.pods.standing) == 0 || now.Sub(s.unled) >= electsWithin)
 }
 
 // seen returns the legacy owners that must be gone too (M4).

@@ -72,7 +72,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
 	f.StringVar(&o.PodSelector, "selector", "", "label selector of the operator's pods; that of this pod's workload by default")
 	f.DurationVar(&grace, "legacy-grace", legacypods.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
-	f.DurationVar(&o.Settle, "settle", 0, "the wait for collectors before Kubernetes 1.34; by default what the server's version calls for, negative is none")
+	f.DurationVar(&o.Settle, "settle", 0, "the wait for the garbage collector; by default 5s, negative is none")
 	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
 	f.DurationVar(&o.Timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
