@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -210,12 +211,15 @@ func TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader(t *testing.T) {
 			s.t.Errorf("with nobody there: %+v", r)
 		}
 		yes := true
-		s.server.Put("/apis/apps/v1/namespaces/ns/statefulsets/op", apitest.Object{
+		s.server.Put(setsPath+"op-1", &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+			Name: "op-1", UID: "uid-op-1", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "op", UID: "uid-op", Controller: &yes}},
+		}})
+		s.server.Put("/apis/apps/v1/namespaces/ns/deployments/op", apitest.Object{
 			"metadata": apitest.Object{"name": "op", "uid": "uid-op"},
 			"spec":     apitest.Object{"selector": apitest.Object{"matchLabels": apitest.Object{"app": "op"}}},
 		})
 		owned := func(p *corev1.Pod) {
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "op", UID: "uid-op", Controller: &yes}}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "op-1", UID: "uid-op-1", Controller: &yes}}
 		}
 		s.runs("old", owned)
 		s.runs("old-2", owned)

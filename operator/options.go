@@ -155,7 +155,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual).")
 	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
 	fs.StringVar(&o.LegacyName, "leader-elect-legacy-name", o.LegacyName, "Name of the legacy lock. Empty: the name of the Lease.")
-	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment, StatefulSet or DaemonSet.")
+	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment.")
 	o.LegacyGrace = cmp.Or(o.LegacyGrace, legacypods.GraceDefault)
 	fs.Var((*grace)(&o.LegacyGrace), "leader-elect-legacy-grace", "How long a node must be silent before a legacy pod on it counts as gone. 0: never.")
 }

@@ -40,8 +40,7 @@ type Config struct {
 	// operator to start from, or none if PodSelector is set.
 	Self ownerref.Owner
 	// PodSelector is a label selector for all of the operator's pods, old and new.
-	// Empty means the selector of the Deployment, StatefulSet or DaemonSet that this
-	// pod belongs to.
+	// Empty means the selector of the Deployment that this pod belongs to.
 	PodSelector string
 	// LegacyGrace is how long the node of a legacy pod must have been silent before the
 	// pod counts as gone (M11): at least GraceLeast. Zero means GraceDefault, negative means never.

@@ -6,9 +6,9 @@ package legacypods
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -44,51 +44,30 @@ func (c *Counter) findSelector(ctx context.Context) (string, error) {
 	return c.selector, nil
 }
 
-// selectorOf returns the selector of the controller that keeps the operator's pods
-// running. It follows the owner references up from this program's pod.
-func (c *Counter) selectorOf(ctx context.Context, object metav1.Object) (*metav1.LabelSelector, error) {
-	ref := metav1.GetControllerOf(object)
-	if ref == nil {
-		return nil, fmt.Errorf("%w: this pod has no controller: set a label selector that matches the operator's old pods and new ones", ErrSelector)
-	}
-	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	if group != "apps" && group != "extensions" {
-		return nil, notKnown(ref)
-	}
-	switch ref.Kind {
-	case apierror.ReplicaSets.Kind:
-		set, err := controller[appsv1.ReplicaSet](ctx, c, apierror.ReplicaSets, ref)
-		if err != nil || metav1.GetControllerOf(set) == nil {
-			return set.Spec.Selector, err
-		}
-		// A ReplicaSet's own selector matches no pod of another version.
-		return c.selectorOf(ctx, set)
-	case apierror.Deployments.Kind:
-		deployment, err := controller[appsv1.Deployment](ctx, c, apierror.Deployments, ref)
-		return deployment.Spec.Selector, err
-	case apierror.StatefulSets.Kind:
-		set, err := controller[appsv1.StatefulSet](ctx, c, apierror.StatefulSets, ref)
-		return set.Spec.Selector, err
-	case apierror.DaemonSets.Kind:
-		set, err := controller[appsv1.DaemonSet](ctx, c, apierror.DaemonSets, ref)
-		return set.Spec.Selector, err
-	}
-	return nil, notKnown(ref)
-}
-
-func notKnown(ref *metav1.OwnerReference) error {
-	return fmt.Errorf("%w: this pod belongs to %s %s (%s), whose selector is not known: set one that matches the operator's old pods and new ones", ErrSelector, ref.Kind, ref.Name, ref.APIVersion)
-}
-
-// controller reads the object that ref refers to. It never returns nil.
-func controller[T any, P rawapi.Type[T]](ctx context.Context, c *Counter, resource apierror.Resource, ref *metav1.OwnerReference) (P, error) {
-	name := apierror.Object{Resource: resource, Namespace: c.config.Namespace, Name: ref.Name}
-	object, err := rawapi.New[T, P](c.config.Apps, name).Get(ctx)
+// selectorOf returns the selector of the Deployment that keeps the operator's pods running. A ReplicaSet's
+// own selector matches no pod of another version.
+func (c *Counter) selectorOf(ctx context.Context, self *corev1.Pod) (*metav1.LabelSelector, error) {
+	set, err := controller[appsv1.ReplicaSet](ctx, c, apierror.ReplicaSets, self)
 	if err != nil {
-		return P(new(T)), err
+		return nil, err
 	}
-	if object.GetUID() != ref.UID {
-		return P(new(T)), fmt.Errorf("%s is another than the one that this pod belongs to", name)
+	deployment, err := controller[appsv1.Deployment](ctx, c, apierror.Deployments, set)
+	if err != nil {
+		return nil, err
 	}
-	return object, nil
+	return deployment.Spec.Selector, nil
+}
+
+// controller reads the controller of object, which must be of that kind.
+func controller[T any, P rawapi.Type[T]](ctx context.Context, c *Counter, resource apierror.Resource, object metav1.Object) (P, error) {
+	ref := metav1.GetControllerOf(object)
+	if ref == nil || ref.Kind != resource.Kind || ref.APIVersion != resource.GroupVersion() {
+		return nil, fmt.Errorf("%w: this pod belongs to no Deployment: set a label selector that matches the operator's old pods and new ones", ErrSelector)
+	}
+	name := apierror.Object{Resource: resource, Namespace: c.config.Namespace, Name: ref.Name}
+	found, err := rawapi.New[T, P](c.config.Apps, name).Get(ctx)
+	if err == nil && found.GetUID() != ref.UID {
+		err = fmt.Errorf("%s is another than the one that this pod belongs to", name)
+	}
+	return found, err
 }

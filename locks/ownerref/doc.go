@@ -27,8 +27,8 @@
 //	resources: [pods]
 //	verbs: [get, list]
 //
-//	apiGroups: [apps]   # one of the last three; none if a selector is given
-//	resources: [replicasets, deployments, statefulsets, daemonsets]
+//	apiGroups: [apps]   # none if a selector is given
+//	resources: [replicasets, deployments]
 //	verbs: [get]
 //
 // M11 needs, in a Role of the namespace kube-node-lease:

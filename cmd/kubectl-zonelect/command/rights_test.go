@@ -65,10 +65,8 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 			for _, line := range []string{"plan", "advance --yes", "clean --yes --acknowledge no-way-back"} {
 				a.run(append(strings.Fields("migrate "+line), "op", "-l", "app=op")...)
 			}
-			for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
-				w.legacyOf(kind)
-				a.run("migrate", "plan", "lock-"+strings.ToLower(kind))
-			}
+			w.legacyOfADeployment()
+			a.run("migrate", "plan", "lock-deployment")
 			a.run("migrate", "plan", "none")
 		},
 		"demo": func(w *world, a *asking) {
@@ -172,29 +170,21 @@ func grantedBy(t *testing.T, dir string) []string {
 	return all
 }
 
-// legacyOf puts up a leader-for-life lock whose pod belongs to a workload.
-func (w *world) legacyOf(kind string) {
-	name, yes := strings.ToLower(kind), true
+// legacyOfADeployment puts up a leader-for-life lock whose pod belongs to a Deployment.
+func (w *world) legacyOfADeployment() {
+	const name, apps = "deployment", "/apis/apps/v1/namespaces/ns/"
+	yes := true
 	owner := func(kind string) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}}
 	}
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": name}}
 	selector := &metav1.LabelSelector{MatchLabels: meta.Labels}
 	pod := corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "node"}}
-	pod.OwnerReferences = owner(kind)
-	const apps = "/apis/apps/v1/namespaces/ns/"
-	switch kind {
-	case "Deployment":
-		pod.OwnerReferences = owner("ReplicaSet")
-		set := appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}}
-		set.OwnerReferences = owner(kind)
-		w.server.Put(apps+"replicasets/"+name, set)
-		w.server.Put(apps+"deployments/"+name, appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector}})
-	case "StatefulSet":
-		w.server.Put(apps+"statefulsets/"+name, appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
-	case "DaemonSet":
-		w.server.Put(apps+"daemonsets/"+name, appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector}})
-	}
+	pod.OwnerReferences = owner("ReplicaSet")
+	set := appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}}
+	set.OwnerReferences = owner("Deployment")
+	w.server.Put(apps+"replicasets/"+name, set)
+	w.server.Put(apps+"deployments/"+name, appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector}})
 	w.server.Put("/api/v1/namespaces/ns/pods/"+name, pod)
 	w.putConfigMap("lock-"+name, nil, byPod(name))
 }

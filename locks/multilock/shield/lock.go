@@ -41,8 +41,7 @@ type Config struct {
 	LegacyName string
 	Mode       multilock.Mode // empty means Auto
 	// PodSelector is a label selector for all of the operator's pods, old and new.
-	// Empty means the selector of the Deployment, StatefulSet or DaemonSet that this
-	// pod belongs to.
+	// Empty means the selector of the Deployment that this pod belongs to.
 	PodSelector string
 	// LegacyGrace is how long the node of a legacy pod must have been silent before the
 	// pod counts as gone (M11): at least 20 s. Zero means a minute, negative means never. It is

@@ -41,7 +41,7 @@ func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 			}
 		}
 		for p := range documented {
-			if p.Resource != "statefulsets" && p.Resource != "daemonsets" && !given[p] {
+			if !given[p] {
 				t.Errorf("%v need %s, which %v do not grant", row.dirs, p, row.configs)
 			}
 		}
