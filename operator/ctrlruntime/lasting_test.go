@@ -514,7 +514,6 @@ func TestARehearsalLeavesNoHandler(t *testing.T) {
 			_, err = i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { heard.Add(1) }})
 			return err
 		})
-		w.serve(t)
 		w.warm(t)
 		time.Sleep(time.Minute)
 		if heard.Load() != 0 {
@@ -527,14 +526,15 @@ func TestARehearsalLeavesNoHandler(t *testing.T) {
 	})
 }
 
-// warm rehearses all setups and warms up, as Start does.
+// warm rehearses all setups, starts the cache and warms up, as Start does.
 func (w *world) warm(t *testing.T) {
 	t.Helper()
 	var err error
-	if w.trial, err = w.rehearse(true, w.setups...); err == nil {
-		err = w.warmUp(t.Context())
+	if w.trial, err = w.rehearse(true, w.setups...); err != nil {
+		t.Fatal(err)
 	}
-	if err != nil {
+	w.serve(t)
+	if err := w.warmUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -549,7 +549,6 @@ func TestTheCacheIsWarmWhenTheFirstTermBegins(t *testing.T) {
 				reconciled <- struct{}{}
 				return reconcile.Result{}, nil
 			}))
-			w.serve(t)
 			w.warm(t)
 			synctest.Wait()
 			if lists := w.lists.Load(); (lists == 1) != warm || len(reconciled) > 0 {
