@@ -6,8 +6,10 @@ package inspect
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,11 +64,8 @@ type Part struct {
 	Runs *corev1.Pod
 	// StopTimeout is how long its work may take to stop; zero if it does not say.
 	StopTimeout time.Duration
-	// Roster is the name under which it announced itself: the lock's, or that of its Group.
-	Roster string
-
-	workload string // of the pod, as WorkloadOf names it
-	created  int64  // when the presence was made, in seconds since 1970
+	// Workload is the pod's, as WorkloadOf names it; empty if the pod does not run or was not read.
+	Workload string
 }
 
 // The states of pods and nodes, besides the phases of pods.
@@ -77,15 +76,6 @@ const (
 	Terminating = "Terminating"
 )
 
-// among are the candidates that announced themselves under a name.
-func among(roster string, presences []presence.Object) []Candidate {
-	all := candidatesOf(presences)
-	for _, c := range all {
-		c.Roster = roster
-	}
-	return all
-}
-
 func candidatesOf(presences []presence.Object) []Candidate {
 	var all []Candidate
 	for _, o := range presences {
@@ -94,8 +84,9 @@ func candidatesOf(presences []presence.Object) []Candidate {
 			state = Gone
 		}
 		all = append(all, Candidate{
-			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode,
-			Waiting: o.Waiting, Unhealthy: o.Unhealthy, TakeoverDelay: o.TakeoverDelay, KnownFrom: o.KnownFrom, PodState: state, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout(), created: o.Created},
+			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode, Waiting: o.Waiting,
+			Unhealthy: o.Unhealthy, TakeoverDelay: o.TakeoverDelay, KnownFrom: o.KnownFrom, PodState: state,
+			Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout()},
 		})
 	}
 	return all
@@ -114,7 +105,9 @@ func (c *Candidate) runsIn(pod *corev1.Pod) {
 	}
 	c.PodState, c.Exists, c.Ready, c.Runs = podState(pod), true, isReady(pod), pod
 	c.ServiceAccount = cmp.Or(pod.Spec.ServiceAccountName, "default")
-	c.workload = WorkloadOf(pod)
+	if c.Workload = WorkloadOf(pod); c.PodState != Ready && c.PodState != NotReady {
+		c.Workload = ""
+	}
 	if ref := metav1.GetControllerOf(pod); ref != nil {
 		c.Controller = ref.UID
 	}
@@ -218,4 +211,18 @@ func OneZone(all []Candidate) string {
 		return zones[0]
 	}
 	return ""
+}
+
+// WorkloadOf names what runs a pod, such as "Deployment my-operator", by the pod alone: the parts of
+// a rollout have one name. It is empty if that is not known.
+func WorkloadOf(pod *corev1.Pod) string {
+	ref := metav1.GetControllerOf(pod)
+	if ref == nil || ref.Kind == "Node" { // a static pod is its node's
+		return ""
+	}
+	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	if name, is := strings.CutSuffix(ref.Name, "-"+hash); is && hash != "" {
+		return "Deployment " + name
+	}
+	return ref.Kind + " " + ref.Name
 }

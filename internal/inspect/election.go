@@ -10,16 +10,10 @@
 package inspect
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-	"strings"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -36,7 +30,7 @@ type Election struct {
 	// ZonesWithNodes are sorted; nil means unknown.
 	ZonesWithNodes []string
 	// labels are the zones of nodes that [Zones] has read.
-	labels map[string]label
+	labels map[string]string
 	LegacyLock
 }
 
@@ -58,68 +52,18 @@ func Among(leases []coordinationv1.Lease) []Election {
 	}
 	var found []Election
 	for i := range leases {
-		lease := &leases[i]
-		if isPresence(lease) {
+		e := Election{NamespacedName: KeyOf(&leases[i]), Lease: &leases[i]}
+		if isPresence(e.Lease) {
 			continue
 		}
-		e := Election{NamespacedName: KeyOf(lease), Lease: lease}
-		e.announce(announced[e.Namespace])
-		e.Bound()
-		if len(e.Candidates) > 0 || isLock(lease) {
+		for _, name := range e.rosters() {
+			e.Candidates = append(e.Candidates, candidatesOf(presence.Among(announced[e.Namespace], name))...)
+		}
+		if len(e.Candidates) > 0 || isLock(e.Lease) {
 			found = append(found, e)
 		}
 	}
 	return found
-}
-
-func byName(leases []coordinationv1.Lease) map[types.NamespacedName]*coordinationv1.Lease {
-	all := map[types.NamespacedName]*coordinationv1.Lease{}
-	for i := range leases {
-		all[KeyOf(&leases[i])] = &leases[i]
-	}
-	return all
-}
-
-// Named returns the lock of one name among the Leases of its namespace.
-func Named(leases []coordinationv1.Lease, key types.NamespacedName) Election {
-	e := Election{NamespacedName: key, Lease: byName(leases)[key]}
-	e.announce(leases)
-	e.Bound()
-	return e
-}
-
-// announce adds the candidates that have announced themselves among Leases of the lock's
-// namespace.
-func (e *Election) announce(leases []coordinationv1.Lease) {
-	for _, name := range e.rosters() {
-		e.Candidates = append(e.Candidates, among(name, presence.Among(leases, name))...)
-	}
-}
-
-// mostCandidates is how many candidates of a lock are looked at: anybody who may create a Lease
-// can invent some.
-const mostCandidates = 300
-
-// Bound leaves out candidates if there are too many, and notes how many. Those stay that
-// announced themselves first: whoever invents some comes after the candidates that were there. Those
-// that are known to be gone come last.
-func (e *Election) Bound() {
-	left := len(e.Candidates) - mostCandidates
-	if left <= 0 {
-		return
-	}
-	byAge := slices.SortedStableFunc(slices.Values(e.Candidates), func(a, b Candidate) int {
-		if gone := a.PodState == Gone; gone != (b.PodState == Gone) {
-			return map[bool]int{true: 1, false: -1}[gone]
-		}
-		return cmp.Compare(a.created, b.created)
-	})
-	stay := map[*Part]bool{}
-	for _, c := range byAge[:mostCandidates] {
-		stay[c.Part] = true
-	}
-	e.Candidates = slices.DeleteFunc(e.Candidates, func(c Candidate) bool { return !stay[c.Part] })
-	e.Notes = append(e.Notes, fmt.Sprintf("%d more candidates have announced themselves, and are left out: somebody may have made them up", left))
 }
 
 // rosters are the names under which the lock's candidates announce themselves: the lock's own
@@ -179,45 +123,6 @@ func isLock(lease *coordinationv1.Lease) bool {
 	_, phase := lease.Annotations[record.AnnotationPhase]
 	return held || phase
 }
-
-// mostText is how much is kept of a text on a Lease, in bytes. Nothing that a zonelect program
-// writes is longer.
-const mostText = 16 << 10
-
-// Trim removes from a Lease, which may be nil, what nobody here looks at, and returns it. A text
-// that is too long to make sense is cut, and still is too long. The Lease must not be written.
-func Trim(lease *coordinationv1.Lease) *coordinationv1.Lease {
-	if lease == nil {
-		return nil
-	}
-	lease.ManagedFields = nil
-	for key, text := range lease.Annotations {
-		ours := strings.HasPrefix(key, "zonelect.dev/") || key == resourcelock.LeaderElectionRecordAnnotationKey
-		switch {
-		case !ours:
-			delete(lease.Annotations, key)
-		case len(text) > mostText:
-			lease.Annotations[key] = strings.Clone(text[:mostText+1])
-		}
-	}
-	if len(lease.Labels) > mostFew {
-		label, is := lease.Labels[presence.Label]
-		if lease.Labels = nil; is {
-			lease.Labels = map[string]string{presence.Label: label}
-		}
-	}
-	lease.OwnerReferences = lease.OwnerReferences[:min(len(lease.OwnerReferences), mostFew)]
-	lease.Finalizers = lease.Finalizers[:min(len(lease.Finalizers), mostFew)]
-	if holder := lease.Spec.HolderIdentity; holder != nil {
-		short := strings.Clone(record.Identity(*holder))
-		lease.Spec.HolderIdentity = &short
-	}
-	lease.Spec.Strategy, lease.Spec.PreferredHolder = nil, nil
-	return lease
-}
-
-// mostFew is how many there are of what a Lease has few of.
-const mostFew = 20
 
 // Nothing reports whether neither a Lease nor a legacy lock was found.
 func (e Election) Nothing() bool {

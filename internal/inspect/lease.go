@@ -28,20 +28,7 @@ type Leader struct {
 	Renewed              *metav1.MicroTime `json:"renewed,omitempty"`
 	LeaseDurationSeconds int32             `json:"leaseDurationSeconds,omitempty"`
 	Transitions          int32             `json:"transitions,omitempty"`
-	// LeaseLeftMilliseconds is how long the lease lasts without another renewal; nil if that is
-	// not known. LeaseLeftBy says how it is known.
-	LeaseLeftMilliseconds *int64 `json:"leaseLeftMilliseconds,omitempty"`
-	LeaseLeftBy           Basis  `json:"leaseLeftBy,omitempty"`
 }
-
-// Basis is how the age of a renewal is known.
-type Basis string
-
-// The bases.
-const (
-	ByWatch Basis = "watch" // this machine saw the renewal
-	ByClock Basis = "clock" // by the time in the Lease and the clock of this machine, which may differ
-)
 
 // String returns the identity of the leader, and its zone if that is known.
 func (l Leader) String() string {
@@ -110,7 +97,6 @@ const (
 type Watched struct {
 	For     time.Duration // zero if it was not watched
 	Renewed bool          // it was written in that time
-	Ago     time.Duration // if Renewed: how long ago that was seen
 }
 
 // Lasts is how long the others wait for the next renewal; zero if that is not on record. Whoever

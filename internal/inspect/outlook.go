@@ -45,12 +45,10 @@ type Next struct {
 	Zone     string `json:"zone,omitempty"`
 }
 
-// look adds who leads for how much longer, or who led last, and the last failover. r is the
-// lock's record.
+// look adds who led last, and the last failover. r is the lock's record.
 func (s *Status) look(e Election, r locks.Record, now time.Time) {
 	s.LastFailover = lastFailover(r)
 	s.Vacancy = s.vacancy(r, now)
-	s.leaseLeft(e, r, now)
 	s.checkVacancy()
 	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
 		s.Note("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now)))
@@ -107,35 +105,13 @@ func (s *Status) checkVacancy() {
 	}
 	last := Leader{Identity: v.Last, Zone: v.LastZone}
 	switch {
-	case s.State == Expired && then == "":
-		s.Warn(NobodyLeads+": the lease of %s has run out, and it is not known when it renewed the lock for the last time", last)
 	case s.State == Expired:
-		s.Warn(NobodyLeads+"%s: %s renewed the lock for the last time then, and its lease has run out", since, last)
+		s.Warn(NobodyLeads+"%s: %s renewed the lock for the last time%s, and its lease has run out", since, last, then)
 	case s.State == Released && v.Last != "":
 		s.Warn(NobodyLeads+"%s: %s released the lock%s, and nobody has taken it", since, last, then)
 	default:
 		s.Warn(NobodyLeads+"%s", since)
 	}
-}
-
-// leaseLeft says how long the lease lasts if it is not renewed.
-func (s *Status) leaseLeft(e Election, r locks.Record, now time.Time) {
-	l, by, age := s.Leader, ByClock, now.Sub(r.RenewTime)
-	if e.Watched.Renewed {
-		by, age = ByWatch, e.Watched.Ago
-	}
-	var left time.Duration
-	switch {
-	case l == nil || r.LeaseDuration <= 0:
-		return
-	case s.State == Expired:
-		by = ByWatch
-	case s.State != Held && s.State != Waiting, ahead(age):
-		return
-	default:
-		left = min(max(0, r.LeaseDuration-age), r.LeaseDuration)
-	}
-	l.LeaseLeftMilliseconds, l.LeaseLeftBy = milliseconds(left), by
 }
 
 // handoverLimit is for how long nobody may lead while a leader hands its lock over. If it took
@@ -154,13 +130,8 @@ func lastFailover(r locks.Record) *Failover {
 		return nil
 	}
 	f := &Failover{At: stamp(r.AcquireTime), From: p.Holder, To: r.Holder, ToZone: r.Details.Zone, Cause: p.Cause}
-	if known {
-		f.NobodyLedMilliseconds = milliseconds(nobodyLed)
+	if ms := nobodyLed.Milliseconds(); known {
+		f.NobodyLedMilliseconds = &ms
 	}
 	return f
-}
-
-func milliseconds(d time.Duration) *int64 {
-	n := d.Milliseconds()
-	return &n
 }

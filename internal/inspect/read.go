@@ -4,15 +4,11 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -56,16 +52,15 @@ func get[T any, P rawapi.Type[T]](ctx context.Context, client rest.Interface, id
 	return object, err
 }
 
-// Lease reads a Lease, as Trim leaves it; nil if it does not exist.
+// Lease reads a Lease; nil if it does not exist.
 func (r Reader) Lease(ctx context.Context, key types.NamespacedName) (*coordinationv1.Lease, error) {
-	lease, err := get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: key.Namespace, Name: key.Name})
-	return Trim(lease), err
+	return get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: key.Namespace, Name: key.Name})
 }
 
-// Leases lists the Leases of a namespace, as Trim leaves them; an empty one means all.
-func (r Reader) Leases(ctx context.Context, namespace string) (rawapi.Listing[coordinationv1.Lease], error) {
-	q := rawapi.Query{Resource: apierror.Leases, Namespace: namespace}
-	return rawapi.Collect(ctx, r.Coordination, q, func(e rawapi.Event[*coordinationv1.Lease]) *coordinationv1.Lease { return Trim(e.Object) })
+// Leases lists the Leases of a namespace; an empty one means all.
+func (r Reader) Leases(ctx context.Context, namespace string) ([]coordinationv1.Lease, error) {
+	list, err := rawapi.List[coordinationv1.Lease](ctx, r.Coordination, apierror.Leases, namespace, "")
+	return list.Items, err
 }
 
 // ConfigMap reads a ConfigMap; nil if it does not exist.
@@ -93,7 +88,7 @@ func (r Reader) Candidates(ctx context.Context, e Election) ([]Candidate, error)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, among(name, announced)...)
+		all = append(all, candidatesOf(announced)...)
 	}
 	return all, nil
 }
@@ -108,7 +103,6 @@ func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Electi
 		return e, err
 	}
 	e.Candidates, err = r.Candidates(ctx, e)
-	e.Bound()
 	if err := r.tolerate(err, &e.Notes, CandidatesUnknown); err != nil {
 		return e, err
 	}
@@ -122,7 +116,7 @@ func (r Reader) Elections(ctx context.Context, namespace string) ([]Election, er
 	if err != nil {
 		return nil, err
 	}
-	found := Among(list.Items)
+	found := Among(list)
 	for i := range found {
 		if err := r.Legacy(ctx, &found[i]); err != nil {
 			return nil, err
@@ -192,111 +186,34 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 }
 
 // Surroundings adds the states of the candidates' pods and nodes, and which zones have nodes.
-// A missing permission becomes a note. It looks at the first few hundred candidates only.
-func (r Reader) Surroundings(ctx context.Context, e *Election) error {
-	looked := e.Candidates[:min(len(e.Candidates), mostCandidates)]
-	if left := len(e.Candidates) - len(looked); left > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("whether the pods of %d candidates run was not looked at: there are too many", left))
-	}
-	err := r.tolerate(r.Pods(ctx, e.Namespace, looked), &e.Notes, "whether the candidates' pods run is not known")
-	if err != nil {
+// A missing permission becomes a note.
+func (r Reader) Surroundings(ctx context.Context, e *Election) (err error) {
+	if err := r.tolerate(r.Pods(ctx, e.Namespace, e.Candidates), &e.Notes, "whether the candidates' pods run is not known"); err != nil {
 		return err
 	}
-	err = r.tolerate(r.Nodes(ctx, looked), &e.Notes, "whether the candidates' nodes are ready is not known")
-	if err != nil {
+	if err := r.tolerate(r.Nodes(ctx, e.Candidates), &e.Notes, "whether the candidates' nodes are ready is not known"); err != nil {
 		return err
 	}
 	e.ZonesWithNodes, err = r.ZonesWithNodes(ctx)
 	return r.tolerate(err, &e.Notes, "which zones have nodes is not known")
 }
 
-// Pods reads the candidates' pods and adds their states. It reads each pod once or, if there are
-// many and that is permitted, all pods by one list. If it returns an error, it has added none.
+// Pods reads the candidates' pods, each once, and adds their states. If it returns an error, it has added none.
 func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) error {
 	pods := map[string]*corev1.Pod{}
 	for _, c := range all {
-		if nameIn(c.Pod) != "" { // anybody may have written it
-			pods[c.Pod] = nil
+		if _, known := pods[c.Pod]; known || c.Pod == "" {
+			continue
 		}
-	}
-	read := r.eachPod
-	if len(pods) > fewPods {
-		read = r.allPods
-	}
-	err := read(ctx, namespace, pods)
-	if errors.Is(err, locks.ErrForbidden) && len(pods) > fewPods {
-		err = r.eachPod(ctx, namespace, pods)
-	}
-	if err != nil {
-		return err
+		var err error
+		if pods[c.Pod], err = get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: c.Pod}); err != nil {
+			return err
+		}
 	}
 	for i := range all {
 		all[i].runsIn(pods[all[i].Pod])
 	}
 	return nil
-}
-
-const (
-	// fewPods is how many pods are read one by one.
-	fewPods = 50
-	// readers is how many of them are read at a time at most; if they are few, it is one.
-	readers = 8
-)
-
-// allPods fills in the pods that exist, by one list.
-func (r Reader) allPods(ctx context.Context, namespace string, pods map[string]*corev1.Pod) error {
-	none := func() {
-		for name := range pods {
-			pods[name] = nil
-		}
-	}
-	q := rawapi.Query{Resource: apierror.Pods, Namespace: namespace}
-	_, err := rawapi.ListEach(ctx, r.Core, q, none, func(e rawapi.Event[*corev1.Pod]) {
-		if _, wanted := pods[e.Object.Name]; wanted {
-			pods[e.Object.Name] = e.Object
-		}
-	})
-	return err
-}
-
-// eachPod fills in the pods that exist, one by one.
-func (r Reader) eachPod(ctx context.Context, namespace string, pods map[string]*corev1.Pod) error {
-	var mu sync.Mutex
-	return each(ctx, slices.Sorted(maps.Keys(pods)), func(ctx context.Context, name string) error {
-		pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
-		mu.Lock()
-		defer mu.Unlock()
-		pods[name] = pod
-		return err
-	})
-}
-
-// each reads by names, several at a time if they are many, until one fails.
-func each(ctx context.Context, names []string, read func(context.Context, string) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var mu sync.Mutex
-	var failed error
-	var reading sync.WaitGroup
-	places := make(chan struct{}, min(readers, 1+len(names)/readers))
-	for _, name := range names {
-		places <- struct{}{}
-		if ctx.Err() != nil {
-			break
-		}
-		reading.Go(func() {
-			defer func() { <-places }()
-			err := read(ctx, name)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil && failed == nil {
-				failed = err
-				cancel()
-			}
-		})
-	}
-	reading.Wait()
-	return cmp.Or(failed, ctx.Err())
 }
 
 // PodState reads a pod and returns its state, which is Gone if it does not exist, or cannot.
@@ -308,12 +225,11 @@ func (r Reader) PodState(ctx context.Context, namespace, name string) (string, e
 	return podState(pod), nil
 }
 
-// Nodes adds the states of the candidates' nodes. If there are many candidates, it leaves out
-// those whose pods are known to be gone. It reads each node once. If it returns an error, it has added none.
+// Nodes adds the states of the candidates' nodes. It reads each once. If it returns an error, it has added none.
 func (r Reader) Nodes(ctx context.Context, all []Candidate) error {
 	states := map[string]string{}
 	for _, c := range all {
-		if _, known := states[c.Node]; known || c.Node == "" || len(all) > fewPods && c.PodState == Gone {
+		if _, known := states[c.Node]; known || c.Node == "" {
 			continue
 		}
 		node, err := get[corev1.Node](ctx, r.Core, apierror.Object{Resource: apierror.Nodes, Name: c.Node})
@@ -361,60 +277,27 @@ const observeInterval = 500 * time.Millisecond
 // was renewed or that much time has passed.
 func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Time, most time.Duration) error {
 	for start := time.Now(); ; {
-		var doubtful []*Election
+		doubtful := false
 		for i := range all {
-			if e := &all[i]; e.doubtful(now()) {
-				e.Watched.For = time.Since(start)
-				doubtful = append(doubtful, e)
+			e := &all[i]
+			if !e.doubtful(now()) {
+				continue
 			}
+			if e.Watched.For = time.Since(start); e.Watched.For > 0 {
+				later, err := r.Lock(ctx, e.NamespacedName)
+				if err != nil {
+					return err
+				}
+				e.Watched.Renewed, e.Lease = later.RenewedSince(*e), later.Lease
+			}
+			doubtful = doubtful || !e.Watched.Renewed
 		}
 		left := most - time.Since(start)
-		if len(doubtful) == 0 || left <= 0 {
+		if !doubtful || left <= 0 {
 			return nil
 		}
 		if err := sleep.For(ctx, min(left, observeInterval)); err != nil {
 			return err
 		}
-		if err := r.lookAgain(ctx, doubtful); err != nil {
-			return err
-		}
 	}
-}
-
-// lookAgain reads locks again, and notes which of them were renewed. If a namespace has
-// several of them, it lists the Leases there.
-func (r Reader) lookAgain(ctx context.Context, all []*Election) error {
-	in := map[string][]*Election{}
-	for _, e := range all {
-		in[e.Namespace] = append(in[e.Namespace], e)
-	}
-	for namespace, all := range in {
-		now, err := r.again(ctx, namespace, all)
-		if err != nil {
-			return err
-		}
-		for i, e := range all {
-			e.Watched.Renewed, e.Watched.Ago = now[i].RenewedSince(*e), 0
-			e.Lease = now[i].Lease
-		}
-	}
-	return nil
-}
-
-// again reads the Leases of locks of one namespace.
-func (r Reader) again(ctx context.Context, namespace string, all []*Election) ([]Election, error) {
-	if len(all) == 1 {
-		one, err := r.Lock(ctx, all[0].NamespacedName)
-		return []Election{one}, err
-	}
-	list, err := r.Leases(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	named := byName(list.Items)
-	now := make([]Election, len(all))
-	for i, e := range all {
-		now[i] = Election{NamespacedName: e.NamespacedName, Lease: named[e.NamespacedName]}
-	}
-	return now, nil
 }

@@ -60,7 +60,6 @@ func (e Election) Status(now time.Time) Status {
 		r, s.Leader = e.Snapshot().Record, e.Leader()
 	}
 	s.checkCandidates(e.ZonesWithNodes)
-	s.checkWorkloads(e.Candidates)
 	s.checkEvacuations(r.Evacuated, now)
 	var note string
 	if s.State, note = e.State(now); note != "" {

@@ -124,6 +124,20 @@ func sources(t *testing.T, dir string, do func(name string, file *ast.File)) {
 	}
 }
 
+// controls makes a pod, as kind/name, that of a controller. A ReplicaSet ends in its hash.
+func controls(controller string, changes ...func(*corev1.Pod)) func(*corev1.Pod, *corev1.Node) {
+	return func(pod *corev1.Pod, _ *corev1.Node) {
+		kind, name, _ := strings.Cut(controller, "/")
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "uid", Controller: ptr.To(true)}}
+		if i := strings.LastIndex(name, "-"); kind == "ReplicaSet" && i > 0 {
+			pod.Labels = map[string]string{"pod-template-hash": name[i+1:]}
+		}
+		for _, change := range changes {
+			change(pod)
+		}
+	}
+}
+
 // TestDoctorsRarerHints: each scene has several. TestDoctorFindsWhatIsWrong has the others.
 func TestDoctorsRarerHints(t *testing.T) {
 	phase := func(p record.Phase) func(*coordinationv1.Lease) { return phased(p, 2) }
@@ -180,11 +194,6 @@ func TestDoctorsRarerHints(t *testing.T) {
 		"record": func(w *world) {
 			w.putLease(led(phase(record.PhaseDual), func(l *coordinationv1.Lease) { l.Annotations["zonelect.dev/legacy-lock"] = "annotation/endpoints/op" }))
 			w.elects("old")
-		},
-		"workloads": func(w *world) {
-			w.hosts("op-a", "za", controls("ReplicaSet/op-6c5f8"))
-			w.hosts("op-b", "zb", controls("ReplicaSet/other-5f6d8"))
-			w.hosts("op-c", "zc", controls("ReplicaSet/op-6c5f8"))
 		},
 		"scaffold": func(w *world) { // as kubebuilder makes it, scaled up
 			for pod, zone := range map[string]string{"op-a": "za", "op-b": "zb", "op-c": "zc"} {

@@ -57,7 +57,7 @@ func TestSeveralLocksAreAListInTheirOrder(t *testing.T) {
 		if r := w.run("status", "given-up"); !strings.Contains(r.errors, "warning: given-up: nobody leads") {
 			t.Errorf("of one lock it says %s", r.errors)
 		}
-		for line, code := range map[string]int{"status plain none": exitError, "status plain op -w": exitUsage, "status plain op -A": exitUsage, "status plain op --legacy-name x": exitUsage} {
+		for line, code := range map[string]int{"status plain none": exitError, "status plain op -A": exitUsage, "status plain op --legacy-name x": exitUsage} {
 			if r := w.run(strings.Fields(line)...); r.code != code {
 				t.Errorf("%s: exit code %d: %s", line, r.code, r.errors)
 			}

@@ -34,6 +34,15 @@ Each check gives a line. "->" says what to do.
   warning  it may become a problem, or made one worse
   problem  nobody can lead, or only much later; the exit code is 1
 
+The checks:
+  lock         who leads, since when; or the state of a lock that nobody leads
+  candidates   how many there are, where, and whether they are ready and healthy
+  environment  what the candidates do not know about themselves: their pod or zone
+  workload     a grace period that is too short to release the lock
+  timing       how slow requests may become, or a lease that does not end; no request is measured
+  rights       whether the candidates' service accounts may write the lock
+  legacy       who has the legacy lock, whether a migration stands still
+
 Go on with https://github.com/zonelect/zonelect/blob/main/docs/operate.md. ClusterRole
 zonelect-doctor grants the rights. With fewer rights, a note says what is not known.`
 

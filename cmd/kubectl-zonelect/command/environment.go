@@ -5,7 +5,6 @@ package command
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/term"
@@ -27,14 +26,9 @@ type environment struct {
 	connect func() (clients, error)
 	// terminal reports whether there is a user to ask.
 	terminal func() bool
-	// size is that of the terminal that shows the output; zero if there is none.
-	size func() (width, height int)
 	// changed is what people are told who interrupt a command: what it has changed or done, or that it
 	// has changed nothing. It is empty for most commands that only read.
 	changed string
-	// variable is os.Getenv.
-	variable func(string) string
-
 	// restConfig says how demo's candidates reach the cluster.
 	restConfig func() (*rest.Config, error)
 }
@@ -45,16 +39,13 @@ type clients struct {
 }
 
 func newEnvironment(streams genericiooptions.IOStreams) *environment {
-	size := sizeOf(streams.Out)
 	streams.Out, streams.ErrOut = plain.Writer{Writer: streams.Out}, plain.Writer{Writer: streams.ErrOut}
 	env := &environment{
 		streams: streams,
 		config:  genericclioptions.NewConfigFlags(true),
 		now:     time.Now,
-
-		variable: os.Getenv,
 	}
-	env.connect, env.size = env.dial, size
+	env.connect = env.dial
 	env.restConfig = env.config.ToRESTConfig
 	env.terminal = func() bool {
 		file, ok := streams.In.(interface{ Fd() uintptr })

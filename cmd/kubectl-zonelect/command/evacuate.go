@@ -34,6 +34,8 @@ is 1 if a leader stayed.
 Locks that are created later are not marked. 'kubectl zonelect restore' or --until ends the evacuation.
 Leaders do not move back by themselves.
 
+A leader whose zone nobody knows counts as one that stayed. --until goes by the clocks of the candidates.
+
 The command refuses (exit code 3) if the zone has no candidates and no nodes, or if no zone would be left.
 ClusterRole zonelect-shift grants the rights.`
 
@@ -123,7 +125,7 @@ func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election,
 	if err != nil {
 		return nil, err
 	}
-	found := inspect.Among(list.Items)
+	found := inspect.Among(list)
 	e.zones = e.cluster.zones()
 	e.zones.Find(ctx, found)
 	if len(found) > 0 {
@@ -165,7 +167,7 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	}
 	e.tellUnaware(found)
 	if e.dryRun {
-		return e.print(rows)
+		return e.print(rows, e.expected)
 	}
 	e.env.changed = "some locks may be marked already: 'kubectl zonelect restore " + e.zone + "' undoes that"
 	e.all(ctx, rows, e.mark)
@@ -178,7 +180,7 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 			unsure++
 		}
 	}
-	return cmp.Or(e.print(rows), e.verdict(rows, unsure))
+	return cmp.Or(e.print(rows, e.result), e.verdict(rows, unsure))
 }
 
 // leave is the move of a leader out of the zone. One that does not know that it is there does not
@@ -204,27 +206,16 @@ func (e *evacuation) leave(ctx context.Context, f inspect.Election, l inspect.Le
 // tellUnaware says that a mark does not keep those candidates out of the zone that do not know
 // where they are.
 func (e *evacuation) tellUnaware(found []inspect.Election) {
-	var inside, unknown int
+	unaware := 0
 	for _, f := range found {
 		for _, c := range f.Candidates {
-			switch {
-			case c.Zone == "":
-				unknown++
-			case c.ZoneByNode && c.Zone == e.zone:
-				inside++
+			if c.SaidZone() == "" && (c.Zone == "" || c.Zone == e.zone) {
+				unaware++
 			}
 		}
 	}
-	const advice = "give them the right to read nodes (kustomize base zone: see " + doctor.Rights + ") or NODE_ZONE, and restart them"
-	if inside > 0 {
-		e.env.tell("note: candidates in zone %s that do not know their zone may lead there again (%d): %s\n", e.zone, inside, advice)
-	}
-	if unknown > 0 {
-		why := ""
-		if e.zones.Unread != "" {
-			why = ", because nodes could not be read: " + e.zones.Unread
-		}
-		e.env.tell("note: candidates whose zone is not known may lead in zone %s (%d)%s: %s\n", e.zone, unknown, why, advice)
+	if unaware > 0 {
+		e.env.tell("note: candidates that do not know their zone may lead in zone %s (%d): give them the right to read nodes (kustomize base zone: see %s) or NODE_ZONE, and restart them\n", e.zone, unaware, doctor.Rights)
 	}
 }
 
@@ -261,8 +252,7 @@ func (e *evacuation) check(ctx context.Context, found []inspect.Election) error 
 	if err != nil {
 		e.env.tell("note: which zones have nodes is not known: %s\n", e.cluster.role.explained(err))
 	}
-	zones = append(zones, nodes...)
-	if !slices.Contains(zones, e.zone) {
+	if zones = append(zones, nodes...); !slices.Contains(zones, e.zone) {
 		return refused("zone %s is unknown: it has no candidates and no nodes; the zones are %s", e.zone, listed(zones))
 	}
 	away := e.away(found[0])
@@ -324,13 +314,10 @@ func (e *evacuation) await(ctx context.Context, rows []*row) error {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	e.env.changed = "the locks are marked, and leaders go on leaving zone " + e.zone + ": 'kubectl zonelect restore " + e.zone + "' ends that"
-	defer e.env.waiting("waiting up to %s for %s to leave zone %s\n", e.timeout, count(len(moves), "leader"), e.zone)()
-	done := 0
+	defer e.env.waiting("waiting up to %s for %s to leave zone %s\n", e.timeout, inspect.Many(len(moves), "leader"), e.zone)()
 	return e.cluster.await(ctx, moves, func(m *move) {
-		if done++; m.to != nil {
-			e.env.tell("%d/%d: lock %s went from %s to %s\n", done, len(moves), e.nameOf(m.lock), m.from, m.to)
-		} else {
-			e.env.tell("%d/%d: lock %s stays with %s\n", done, len(moves), e.nameOf(m.lock), m.from)
+		if m.to != nil {
+			e.env.tell("lock %s went from %s to %s\n", e.nameOf(m.lock), m.from, m.to)
 		}
 	})
 }
@@ -342,49 +329,31 @@ func (e *evacuation) nameOf(lock types.NamespacedName) string {
 	return lock.Name
 }
 
-// print prints a table of the result for each lock, or in a dry run the expected result.
-func (e *evacuation) print(rows []*row) error {
-	if e.printer.objects != nil {
-		return e.printObjects(rows, e.result)
-	}
+// print prints the result for each lock, or in a dry run the expected result: a table for people.
+func (e *evacuation) print(rows []*row, result func(*row) (word, why string)) error {
+	list := &LockMoveList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockMoveList"}, Items: []LockMove{}}
 	var table [][]string
 	for _, r := range rows {
-		from, to := "", ""
-		if l := r.Leader(); l != nil {
-			from = l.String()
+		one, from, to := newLockMove(r.NamespacedName), "", ""
+		one.From, one.DryRun = r.Leader(), e.dryRun
+		one.Result, one.Why = result(r)
+		if one.From != nil {
+			from = one.From.String()
 		}
 		if r.move != nil && r.move.to != nil {
-			to = r.move.to.String()
+			one.To, to = r.move.to, r.move.to.String()
 		}
-		word, why := e.result(r)
-		if why != "" {
-			word += ": " + why
-		}
-		table = append(table, []string{e.nameOf(r.NamespacedName), from, to, word})
+		list.Items = append(list.Items, one)
+		table = append(table, []string{e.nameOf(r.NamespacedName), from, to, strings.TrimSuffix(one.Result+": "+one.Why, ": ")})
+	}
+	if e.printer.objects != nil {
+		return printObject(e.env.streams.Out, e.printer.objects, list)
 	}
 	return printTable(e.env.streams.Out, newTables(false), []string{"Lock", "From", "To", "Result"}, table)
 }
 
-// printObjects prints the same for a program.
-func (e *evacuation) printObjects(rows []*row, result func(*row) (word, why string)) error {
-	list := &LockMoveList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockMoveList"}, Items: []LockMove{}}
-	for _, r := range rows {
-		one := newLockMove(r.NamespacedName)
-		one.From, one.DryRun = r.Leader(), e.dryRun
-		one.Result, one.Why = result(r)
-		if r.move != nil {
-			one.To = r.move.to
-		}
-		list.Items = append(list.Items, one)
-	}
-	return printObject(e.env.streams.Out, e.printer.objects, list)
-}
-
-// result says what happened to a lock, or in a dry run would happen, and why.
+// result says what happened to a lock, and why.
 func (e *evacuation) result(r *row) (word, why string) {
-	if e.dryRun {
-		return e.expected(r)
-	}
 	switch {
 	case r.failed != nil:
 		return "failed", r.failed.Error()
@@ -435,13 +404,13 @@ func (e *evacuation) verdict(rows []*row, unsure int) error {
 	}
 	var parts []string
 	if stay > 0 {
-		parts = append(parts, fmt.Sprintf("%s did not leave zone %s: a leader leaves as soon as it can", count(stay, "lock"), e.zone))
+		parts = append(parts, fmt.Sprintf("%s did not leave zone %s: a leader leaves as soon as it can", inspect.Many(stay, "lock"), e.zone))
 	}
 	if unsure > 0 {
-		parts = append(parts, fmt.Sprintf("whether %s is led in zone %s is not known: if so, hand it over, or delete its leader's pod", count(unsure, "lock"), e.zone))
+		parts = append(parts, fmt.Sprintf("whether %s is led in zone %s is not known: if so, hand it over, or delete its leader's pod", inspect.Many(unsure, "lock"), e.zone))
 	}
 	if wrong > 0 {
-		parts = append(parts, fmt.Sprintf("%s could not be changed", count(wrong, "lock")))
+		parts = append(parts, fmt.Sprintf("%s could not be changed", inspect.Many(wrong, "lock")))
 	}
 	if len(parts) == 0 {
 		return nil

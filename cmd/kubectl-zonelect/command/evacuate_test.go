@@ -51,7 +51,7 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 		if took := time.Since(asked); took > time.Second {
 			t.Errorf("it took %v", took)
 		}
-		for _, line := range []string{"/2: lock alpha went from alpha-za_1 (za) to alpha-zb_1 (zb)\n", "/2: lock beta went from beta-za_1 (za) to beta-zb_1 (zb)\n"} {
+		for _, line := range []string{"lock alpha went from alpha-za_1 (za) to alpha-zb_1 (zb)\n", "lock beta went from beta-za_1 (za) to beta-zb_1 (zb)\n"} {
 			if !strings.Contains(r.errors, line) {
 				t.Errorf("%q does not say %q", r.errors, line)
 			}

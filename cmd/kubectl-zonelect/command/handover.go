@@ -27,7 +27,7 @@ The command refuses (exit code 3) and changes nothing if nobody leads, or if the
 unhealthy or dead. The leader may refuse too. If the leader has not answered within --timeout, or if you
 interrupt the command, it takes the request back.
 
-ClusterRole zonelect-shift grants the rights: get, list, watch and update on leases. With get on pods and
+ClusterRole zonelect-shift grants the rights: get, list and update on leases. With get on pods and
 nodes, the command also refuses a successor whose pod or node is dead.`
 
 const handoverExample = `  kubectl zonelect handover my-operator                      # before work on a node
@@ -108,7 +108,6 @@ func (h *handover) run(ctx context.Context, name string) error {
 	if f.Candidates, err = h.cluster.Candidates(ctx, f); err != nil {
 		return err
 	}
-	f.Bound()
 	if err := h.cluster.Surroundings(ctx, &f); err != nil {
 		return err
 	}

@@ -49,8 +49,6 @@ type world struct {
 	server *apitest.Server
 	stdin  io.Reader
 	asks   bool                     // there is a user at the terminal
-	width  int                      // of the terminal that shows the output, 40 lines high; zero if there is none
-	vars   map[string]string        // of the environment
 	denied bool                     // nothing is permitted
 	absent error                    // why there is no cluster; nil if there is one
 	sick   map[string]string        // why candidates are unhealthy, by identity
@@ -173,8 +171,6 @@ func (w *world) runFor(d time.Duration, args ...string) result {
 func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string) int {
 	env := w.environment(w, genericiooptions.IOStreams{In: w.stdin, Out: out, ErrOut: errOut})
 	env.terminal = func() bool { return w.asks }
-	env.size = func() (int, int) { return w.width, min(w.width, 40) }
-	env.variable = func(name string) string { return w.vars[name] }
 	return run(ctx, env, args)
 }
 

@@ -66,7 +66,7 @@ var hostile = map[string]string{
 // also gets each format of -o.
 var hostileLines = map[string][]string{
 	"":                 {"", "TEXT", "--TEXT", "-n TEXT status op"},
-	"status":           {"", "op", "-A", "TEXT", "-n TEXT", "op --observe TEXT", "op --legacy-name TEXT", "--color TEXT"},
+	"status":           {"", "op", "-A", "TEXT", "-n TEXT", "op --observe TEXT", "op --legacy-name TEXT"},
 	"doctor":           {"", "op", "rec", "TEXT", "op --legacy-name TEXT", "op --service-account TEXT"},
 	"audit":            {"--for 16s", "-A --for 1s", "--for TEXT", "TEXT"},
 	"demo":             {"TEXT"},
@@ -338,35 +338,6 @@ func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
 							if fault := unreadable(c.format, r.out); fault != "" {
 								t.Errorf("%q: %s: %.300q", c.args, fault, r.out)
 							}
-						}
-					})
-				}
-			}
-		})
-	}
-}
-
-// TestNoTextOfOthersMovesAScreen: what a terminal shows again and again has only its own control
-// sequences.
-func TestNoTextOfOthersMovesAScreen(t *testing.T) {
-	for name, text := range hostile {
-		t.Run(name, func(t *testing.T) {
-			for _, line := range []string{"status", "status op", "status -w", "status op -w", "status -A -w", "status op -o wide -w"} {
-				for _, width := range []int{0, 80, 400} {
-					if width > 0 && strings.Contains(line, "wide") {
-						continue // it breaks lines where a terminal would
-					}
-					inABubble(t, func(t *testing.T, w *world) {
-						w.width, w.vars = width, map[string]string{"TERM": "xterm"}
-						w.attacked(text)
-						r := w.runFor(7*time.Second, append(strings.Fields(line), "--color=always")...)
-						for _, out := range []string{r.out, r.errors} {
-							if fault := faultOf(own.ReplaceAllString(out, "")); fault != "" {
-								t.Errorf("%s at %d: %s: %.500q", line, width, fault, out)
-							}
-						}
-						if r.code != exitOK || width > 0 && !strings.Contains(r.out, "\x1b[") {
-							t.Errorf("%s at %d: exit code %d: %.300q %s", line, width, r.code, r.out, r.errors)
 						}
 					})
 				}

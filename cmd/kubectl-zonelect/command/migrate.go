@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -277,7 +278,7 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 		return printing
 	case refusal != nil:
 		return refused("%s of lock %s from phase %s is refused: %s failed; nothing was changed",
-			m.by, m.name, phaseText(out.From), count(len(refusal.Failed), "check"))
+			m.by, m.name, phaseText(out.From), inspect.Many(len(refusal.Failed), "check"))
 	case !people:
 		return nil
 	}

@@ -144,11 +144,3 @@ func resultOf(c migrate.Check, acknowledged []string) string {
 		return "FAILED"
 	}
 }
-
-// count returns a number of things, with their name.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -98,28 +100,27 @@ func (m *move) see(lock inspect.Election) {
 	}
 }
 
-// await watches the Leases until each move is over, and calls tell for it. It also
+// await looks at the Leases until each move is over, and calls tell for it. It also
 // returns when ctx ends, which is not an error.
 func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) error {
-	pending := slices.Clone(moves)
-	if len(pending) == 0 {
-		return nil
-	}
-	for all, err := range c.follow(ctx) {
-		if all == nil {
+	for pending := slices.Clone(moves); len(pending) > 0 && ctx.Err() == nil; _ = sleep.For(ctx, lookInterval/2) {
+		look, done := context.WithTimeout(ctx, lookTimeout)
+		list, err := c.Leases(look, c.namespace)
+		done()
+		if errors.Is(err, locks.ErrForbidden) {
 			return err
 		}
-		pending = slices.DeleteFunc(pending, func(m *move) bool {
-			if lock := (inspect.Election{NamespacedName: m.lock, Lease: all[m.lock]}); lock.Lease != nil {
-				m.see(lock)
-			}
-			if m.over() {
-				tell(m)
-			}
-			return m.over()
-		})
-		if len(pending) == 0 {
-			break
+		for i := range list { // none after another error: the next look may succeed
+			lock := inspect.Election{NamespacedName: inspect.KeyOf(&list[i]), Lease: &list[i]}
+			pending = slices.DeleteFunc(pending, func(m *move) bool {
+				if m.lock != lock.NamespacedName {
+					return false
+				}
+				if m.see(lock); m.over() {
+					tell(m)
+				}
+				return m.over()
+			})
 		}
 	}
 	return nil

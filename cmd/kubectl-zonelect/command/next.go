@@ -5,8 +5,6 @@ package command
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -21,52 +19,38 @@ import (
 )
 
 // inLine returns the candidates in the order in which they go when the leader falls silent or,
-// if the lock is free, now. It is pure. known is false if some candidate does not say how it
-// finds its takeover delay, if no candidate is known, or if they disagree.
+// if the lock is free, now. known is false if no candidate is known, or if they do not say how they find their
+// takeover delays, or disagree.
 func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, known bool) {
 	t := takeover(e, s)
 	if len(t.Peers) == 0 || s.Phase == record.PhaseLegacy { // in that phase none of them campaigns
 		return nil, false
 	}
-	type way struct {
-		takeoverDelay string
-		lock          locks.Description
-	}
-	ways := map[way]func(election.Takeover) time.Duration{}
 	delays := map[string]time.Duration{}
+	var order func(election.Takeover) time.Duration
+	var first inspect.Candidate
 	for _, c := range e.Candidates {
 		if c.Identity == t.Previous && t.Cause == status.CauseExpired || s.Phase == record.PhaseDual && c.Mode == presence.Alone {
 			continue // the second does not campaign in that phase (M12)
 		}
-		w := way{c.TakeoverDelay, lockOf(e, c)}
-		if ways[w] == nil {
+		if order == nil {
 			preferred, known := presence.PreferredZones(c.TakeoverDelay)
 			if !known {
 				return nil, false
 			}
-			ways[w] = zone.Order{Preferred: preferred}.Cached()
+			first, order = c, zone.Order{Preferred: preferred}.Cached()
 		}
-		t.Lock, t.Candidate = w.lock, locks.Candidate{Identity: c.Identity, Zone: c.SaidZone()}
-		delays[c.Identity] = ways[w](t)
+		if c.TakeoverDelay != first.TakeoverDelay || lockOf(e, c) != lockOf(e, first) { // such as while preferred zones are rolled out
+			return nil, false
+		}
+		t.Lock, t.Candidate = lockOf(e, c), locks.Candidate{Identity: c.Identity, Zone: c.SaidZone()}
+		delays[c.Identity] = order(t)
 		ranked = append(ranked, c)
 	}
 	slices.SortStableFunc(ranked, func(a, b inspect.Candidate) int {
 		return cmp.Or(cmp.Compare(delays[a.Identity], delays[b.Identity]), cmp.Compare(a.Identity, b.Identity))
 	})
-	if len(ways) > 1 && tied(ranked, delays) { // such as while preferred zones are rolled out
-		return nil, false
-	}
 	return ranked, true
-}
-
-// tied reports whether two candidates may go at about the same time.
-func tied(ranked []inspect.Candidate, delays map[string]time.Duration) bool {
-	for i := 1; i < len(ranked); i++ {
-		if delays[ranked[i].Identity]-delays[ranked[i-1].Identity] < (zone.Order{}).Slot() {
-			return true
-		}
-	}
-	return false
 }
 
 // takeover is the next one, without a candidate.
@@ -111,127 +95,16 @@ func lockOf(e inspect.Election, c inspect.Candidate) locks.Description {
 	return d
 }
 
-// vitalsLast is for how long the state of a pod or a node is believed.
-const vitalsLast = 15 * time.Second
-
-// vitals remembers which candidates can run.
-type vitals struct {
-	reader inspect.Reader
-	known  map[string]vital // by the presence's name
-	// noPods and noNodes say why those may not be read; empty if they may.
-	noPods, noNodes string
-}
-
-type vital struct {
-	pod, node string
-	read      time.Time
-}
-
-// next adds who goes first among those that are not known to be unfit.
-func (v *vitals) next(ctx context.Context, e inspect.Election, s *inspect.Status, now time.Time) error {
-	ranked, known := inLine(e, *s)
+// next says who goes first among those that are not known to be unfit; nil if that is not known.
+func next(e inspect.Election, s inspect.Status) *inspect.Next {
+	ranked, known := inLine(e, s)
 	if !known {
 		return nil
 	}
-	s.Next = &inspect.Next{}
-	for looked := 0; looked < len(ranked); { // at one, then at more at a time: somebody may have made them up
-		some := ranked[looked:min(len(ranked), 2*looked+1)]
-		looked += len(some)
-		if err := v.look(ctx, e.Namespace, some); err != nil {
-			return err
-		}
-		for _, c := range some {
-			switch {
-			case justLost(c, s.LastFailover, now):
-				s.Next = nil // in case there is no other: it may be back
-			case mayRun(c):
-				s.Next = &inspect.Next{Identity: c.Identity, Zone: c.Zone}
-				return nil
-			}
+	for _, c := range ranked {
+		if (c.PodState == "" || c.PodState == inspect.Ready || c.PodState == inspect.NotReady) && (c.NodeState == "" || c.NodeState == inspect.Ready) {
+			return &inspect.Next{Identity: c.Identity, Zone: c.Zone}
 		}
 	}
-	return nil
-}
-
-// looksAlive is for how long the pod and the node of a candidate that lost its power may look
-// as before.
-const looksAlive = time.Minute
-
-// justLost reports whether a candidate was the leader that the last failover was from, a moment
-// ago.
-func justLost(c inspect.Candidate, f *inspect.Failover, now time.Time) bool {
-	return f != nil && f.At != nil && c.Identity == f.From && c.Identity != f.To && now.Sub(f.At.Time) < looksAlive
-}
-
-// mayRun reports whether neither the pod nor the node of a candidate is known to be gone.
-func mayRun(c inspect.Candidate) bool {
-	return slices.Contains([]string{"", inspect.Ready, inspect.NotReady}, c.PodState) && (c.NodeState == "" || c.NodeState == inspect.Ready)
-}
-
-// look adds the states of candidates' pods and nodes, unless they are there. A missing
-// permission is remembered, and no error.
-func (v *vitals) look(ctx context.Context, namespace string, all []inspect.Candidate) error {
-	var unknown []inspect.Candidate
-	for i := range all {
-		c := &all[i]
-		switch k, is := v.known[key(*c)]; {
-		case c.PodState != "" || c.NodeState != "" || c.Part == nil:
-		case is && time.Since(k.read) < vitalsLast:
-			c.PodState, c.NodeState = k.pod, k.node
-		default:
-			unknown = append(unknown, *c)
-		}
-	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	began := time.Now()
-	err := errors.Join(
-		v.unlessDenied(&v.noPods, func() error { return v.reader.Pods(ctx, namespace, unknown) }),
-		v.unlessDenied(&v.noNodes, func() error { return v.reader.Nodes(ctx, unknown) }),
-	)
-	if err != nil {
-		return err
-	}
-	if v.known == nil {
-		v.known = map[string]vital{}
-	}
-	for _, c := range unknown {
-		v.known[key(c)] = vital{c.PodState, c.NodeState, began}
-	}
-	for i := range all {
-		if k, is := v.known[key(all[i])]; is && all[i].PodState == "" && all[i].NodeState == "" {
-			all[i].PodState, all[i].NodeState = k.pod, k.node
-		}
-	}
-	return nil
-}
-
-// key is the name of a candidate's presence.
-func key(c inspect.Candidate) string {
-	if c.Part == nil {
-		return ""
-	}
-	return c.Presence
-}
-
-// unlessDenied reads, unless an earlier time has shown that it is not permitted.
-func (v *vitals) unlessDenied(why *string, read func() error) error {
-	if *why != "" {
-		return nil
-	}
-	err := read()
-	if errors.Is(err, locks.ErrForbidden) {
-		*why, err = v.reader.Explain(err), nil
-	}
-	return err
-}
-
-// note says what could not be read; empty if nothing.
-func (v *vitals) note() string {
-	why := cmp.Or(v.noPods, v.noNodes)
-	if why == "" {
-		return ""
-	}
-	return "note: whether the candidates that are next can run is not known: " + why
+	return &inspect.Next{}
 }

@@ -27,10 +27,6 @@ type printer struct {
 	output     string
 	noHeaders  bool
 	namespaces bool // tables have a column for them
-	times      bool // tables have a column for when each line was printed
-	legacy     bool // tables have columns for legacy locks
-	paint      bool // tables have colors
-	width      int  // of the terminal; zero if there is none
 
 	own     []string // formats
 	flags   *genericclioptions.PrintFlags
@@ -86,22 +82,20 @@ func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time
 	if err := p.row(streams.Out, s, now); err != nil || !p.forPeople() {
 		return err
 	}
-	tellAll(streams.ErrOut, notes(s))
+	tellRemarks(streams.ErrOut, s.Name, s.Status.Findings)
 	if len(s.Status.Candidates) == 0 {
 		return nil
 	}
-	lines, err := p.candidates(s)
-	if err != nil {
-		return err
-	}
-	return raw(streams.Out, append([]line{{}}, lines...))
+	names, rows := candidates(s.Status)
+	return errors.Join(say(streams.Out, "\n"), printTable(streams.Out, newTables(p.noHeaders), names, rows))
 }
 
 // list prints several locks.
 func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now time.Time) error {
 	switch {
 	case p.forPeople():
-		if err := p.table(streams.Out, now, all...); err != nil {
+		names, rows := p.table(all, now)
+		if err := printTable(streams.Out, p.tables, names, rows); err != nil {
 			return err
 		}
 		for _, s := range all {
@@ -109,11 +103,11 @@ func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now
 			said.Warnings = slices.DeleteFunc(slices.Clone(said.Warnings), func(text string) bool {
 				return strings.HasPrefix(text, inspect.NobodyLeads) // the row says that
 			})
-			tellAll(streams.ErrOut, remarks(s.Name, said))
+			tellRemarks(streams.ErrOut, s.Name, said)
 		}
 		return nil
 	case p.objects != nil:
-		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: all}
+		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: append([]LockStatus{}, all...)}
 		return printObject(streams.Out, p.objects, list)
 	}
 	var errs []error
@@ -128,11 +122,13 @@ func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
 	switch {
 	case p.objects != nil:
 		return printObject(w, p.objects, &s)
+	case p.output == "name" && s.Status.State == inspect.Absent && s.Status.Legacy != nil:
+		return say(w, "%s\n", s.Status.Legacy.Object)
 	case p.output == "name":
-		return say(w, "%s\n", nameOf(s))
-	default:
-		return p.table(w, now, s)
+		return say(w, "lease.coordination.k8s.io/%s\n", s.Name)
 	}
+	names, rows := p.table([]LockStatus{s}, now)
+	return printTable(w, p.tables, names, rows)
 }
 
 // newTables returns a printer of kubectl's tables. It prints the headers again only if they
@@ -160,25 +156,12 @@ func printTable(w io.Writer, tables printers.ResourcePrinter, names []string, ro
 	return tables.PrintObj(table, w)
 }
 
-// nameOf is kubectl's name for the lock's object.
-func nameOf(s LockStatus) string {
-	if s.Status.State == inspect.Absent && s.Status.Legacy != nil {
-		return s.Status.Legacy.Object
-	}
-	return "lease.coordination.k8s.io/" + s.Name
-}
-
-// notes are the warnings and the notes about a lock, in printed form.
-func notes(s LockStatus) []string { return remarks(s.Name, s.Status.Findings) }
-
-// remarks are the warnings and the notes in findings about a lock, in printed form.
-func remarks(lock string, f inspect.Findings) []string {
-	var all []string
+// tellRemarks prints the warnings and the notes about a lock.
+func tellRemarks(w io.Writer, lock string, f inspect.Findings) {
 	for _, warning := range f.Warnings {
-		all = append(all, "warning: "+lock+": "+warning)
+		tell(w, "warning: %s: %s\n", lock, warning)
 	}
 	for _, note := range f.Notes {
-		all = append(all, "note: "+lock+": "+note)
+		tell(w, "note: %s: %s\n", lock, note)
 	}
-	return all
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,28 +51,31 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 			})
 		})
 	}
+	verb := "restored"
+	if e.dryRun {
+		verb = "would be restored"
+	}
+	var err error
+	if e.printer.objects != nil {
+		err = e.print(rows, func(r *row) (word, why string) {
+			if r.failed != nil {
+				return "failed", r.failed.Error()
+			}
+			return verb, ""
+		})
+	}
 	for _, r := range rows {
 		if r.failed != nil {
 			e.env.tell("lock %s: %v\n", e.nameOf(r.NamespacedName), r.failed)
 		}
 	}
-	verb := "is restored"
-	if e.dryRun {
-		verb = "would be restored"
-	}
-	if e.printer.objects != nil {
-		err := e.printObjects(rows, func(r *row) (word, why string) {
-			if r.failed != nil {
-				return "failed", r.failed.Error()
-			}
-			return strings.TrimPrefix(verb, "is "), ""
-		})
-		return cmp.Or(err, e.verdict(rows, 0))
-	}
-	if err := e.verdict(rows, 0); err != nil {
+	if err = cmp.Or(err, e.verdict(rows, 0)); err != nil || e.printer.objects != nil {
 		return err
 	}
-	return say(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, count(len(rows), "lock"))
+	if !e.dryRun {
+		verb = "is restored"
+	}
+	return say(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, inspect.Many(len(rows), "lock"))
 }
 
 // evacuatedOn returns the zones on a Lease, even those whose time is over.

@@ -101,7 +101,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"status op":                    {"get", "leases", inNamespace("status")},
 		"status":                       {"list", "leases", inNamespace("status")},
 		"status -A":                    {"list", "leases", inCluster("status")},
-		"status -w":                    {"watch", "leases", inNamespace("status")},
+		"status -w":                    {"list", "leases", inNamespace("status")},
 		"doctor":                       {"list", "leases", inNamespace("doctor")},
 		"audit":                        {"list", "leases", inNamespace("audit")},
 		"audit -A":                     {"list", "leases", inCluster("audit")},

@@ -53,11 +53,14 @@ Exit codes:
   0  success
   1  an error, a problem that doctor or audit found, a promise that demo saw broken, or a
      leader that stayed in an evacuated zone
-  2  the command line is wrong, or timing has no answer to it
+  2  the command line is wrong
   3  refused: the step is not safe now, or you did not confirm it; nothing was changed
 
 The ClusterRole zonelect-NAME that a command names is made by
-  kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME`
+  kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME
+
+Programs read the output with -o. It takes the formats of 'kubectl get', with their flags --template,
+--allow-missing-template-keys and --show-managed-fields.`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
@@ -70,7 +73,7 @@ func newRoot(env *environment) *cobra.Command {
   kubectl zonelect audit -A                                   # all elections, whoever runs them
   kubectl zonelect evacuate zone-a -A                         # leadership leaves a zone
   kubectl zonelect migrate plan my-operator                   # the next step of a migration`,
-		Version:       ownVersion(buildInfo()).GitVersion,
+		Version:       ownVersion().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgument,
@@ -84,9 +87,8 @@ func newRoot(env *environment) *cobra.Command {
 	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(verbosity)
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
-	root.AddCommand(detailed(newStatus(env), statusDetails),
-		detailed(newDoctor(env), doctorDetails), newAudit(env), newHandover(env), detailed(newEvacuate(env), evacuateDetails), newRestore(env),
+	root.AddCommand(newStatus(env), newDoctor(env), newAudit(env), newHandover(env), newEvacuate(env), newRestore(env),
 		newMigrate(env), newDemo(env), newVersion(env))
 	root.SetHelpTemplate(helpTemplate)
-	return detailed(root, rootDetails)
+	return root
 }

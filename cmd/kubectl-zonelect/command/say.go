@@ -16,10 +16,9 @@ import (
 	"github.com/zonelect/zonelect/internal/plain"
 )
 
-// Anybody may have written the texts of an object. So whatever is printed is made plain on its
-// way: the arguments of say, the cells of printTable, each line of a screen, and the texts of
-// printObject, because a line end in one of them would forge a row. What is left of other
-// control characters stops at the streams themselves, which are plain.Writers.
+// Anybody may have written the texts of an object. So the arguments of say, the cells of printTable and the texts of printObject are made
+// plain, because a line end in one of them would forge a row. Other control characters stop at the streams
+// themselves, which are plain.Writers.
 
 // say prints. An argument that is a text, an error or a Stringer stays within its line.
 func say(w io.Writer, format string, args ...any) error {
@@ -47,13 +46,6 @@ func within(arg any) any {
 
 // tell prints something beside the result. An error has no place to be reported.
 func tell(w io.Writer, format string, args ...any) { _ = say(w, format, args...) }
-
-// tellAll prints lines beside the result.
-func tellAll(w io.Writer, lines []string) {
-	for _, line := range lines {
-		tell(w, "%s\n", line)
-	}
-}
 
 // printObject prints a copy of an object, whose texts are plain. JSON paths and templates read
 // the same copy.

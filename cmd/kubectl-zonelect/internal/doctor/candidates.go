@@ -35,9 +35,6 @@ func checkCandidates(l Lock) []Finding {
 		all = append(all, say(Problem, "no candidate is ready, healthy and on a ready node").do("mend one of them: see above"))
 	}
 	all = append(all, l.spread(present)...)
-	if text := inspect.SeveralWorkloads(present); text != "" && !l.migrating() {
-		all = append(all, say(Warning, "%s", text).do("only one of them leads at a time: give each program a lock name of its own, unless they are one program by intent"))
-	}
 	if len(all) == 0 {
 		all = append(all, allWell(present))
 	}

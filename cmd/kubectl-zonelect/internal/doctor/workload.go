@@ -22,8 +22,8 @@ const more = 10 * time.Second
 func checkWorkload(l Lock) []Finding {
 	of := map[string]inspect.Candidate{}
 	for _, c := range inspect.ByZone(inspect.Present(l.Candidates)) {
-		if c.Part != nil && c.Runs != nil && of[c.Workload()].Part == nil {
-			of[c.Workload()] = c
+		if c.Part != nil && c.Runs != nil && of[c.Workload].Part == nil {
+			of[c.Workload] = c
 		}
 	}
 	var all []Finding
