@@ -123,7 +123,7 @@ func (f *following) handle(e event) {
 // win begins the term that was won, or gives the lock back if Run is to return.
 func (f *following) win() {
 	if f.ctx.Err() != nil {
-		_ = f.release(0, "", locks.Handover{}, false) // release has reported its problems itself
+		_ = f.release(0, "", f.clock.now(), locks.Handover{}, false) // release has reported its problems itself
 		f.finish(nil)
 		return
 	}
@@ -162,16 +162,15 @@ func (r *run) publishHolder() {
 
 // withdraw ends a candidacy. A write on its way may win the lock, so withdraw waits for it
 // and gives the lock back, because nobody will lead. It also gives back a lock that was
-// kept after a lost term, unless the lease has run out by now.
+// kept after a lost term.
 func (f *following) withdraw() {
 	settled, open := f.settle(), f.exchange.open
-	won := f.exchange.acquiredBy(f.observer.Newest().Record)
-	unknown := len(open) > 0 && time.Since(open[len(open)-1].sent.awake) < f.config.Timing.LeaseDuration
 	switch kept := f.keptTerm; {
 	case !settled: // a write may still land
-	case won, unknown:
-		_ = f.release(0, "", locks.Handover{}, !won) // release has reported its problems itself
-	case kept != nil && time.Since(kept.last.sent.awake) < f.config.Timing.LeaseDuration:
-		_ = f.release(kept.term.Token, kept.trace, locks.Handover{}, true)
+	case len(open) > 0:
+		won := f.exchange.acquiredBy(f.observer.Newest().Record)
+		_ = f.release(0, "", open[len(open)-1].sent, locks.Handover{}, !won) // release has reported its problems itself
+	case kept != nil:
+		_ = f.release(kept.term.Token, kept.trace, kept.last.sent, locks.Handover{}, true)
 	}
 }

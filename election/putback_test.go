@@ -86,3 +86,24 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 		})
 	}
 }
+
+// TestS5NothingIsReleasedOnceItsLeaseMayHaveRunOut: somebody else may have led since, unseen, and this
+// candidate's own record may have been put back.
+func TestS5NothingIsReleasedOnceItsLeaseMayHaveRunOut(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval)
+		old := s.record()
+		a.link.Set(cut)
+		a.Loses()
+		a.Stop()
+		time.Sleep(lease - deadline + time.Second)
+		s.write(func(r *locks.Record) { r.Holder = "thief" })
+		s.write(func(r *locks.Record) { *r = old })
+		a.link.Set(lockstest.Fault{})
+		if err := a.Wait(); err != nil || s.record().Holder != "a" {
+			t.Errorf("Run returned %v, and the record is %+v", err, s.record())
+		}
+	})
+}

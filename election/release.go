@@ -26,7 +26,7 @@ func (l *leadership) giveUp(again bool) {
 		return
 	}
 	handover := l.handover()
-	if l.released = l.release(l.term.Token, l.trace, handover, false); !l.released {
+	if l.released = l.release(l.term.Token, l.trace, l.last.sent, handover, false); !l.released {
 		return
 	}
 	l.watchdog.released.Store(true)
@@ -56,8 +56,10 @@ func (r *run) settle() bool {
 // release gives the lock up if this very candidate holds it, by compare-and-swap on a
 // version whose holder it is (S5). A zero token says that nobody ever led. If it is unsure
 // who holds the lock, it reads first. It begins tries for as long as the term could be
-// trusted, or until one is refused, and reports whether it knows that the lock was released.
-func (r *run) release(token uint64, trace string, handover locks.Handover, unsure bool) bool {
+// trusted, or until one is refused. It ends when a LeaseDuration has passed since held, because
+// somebody else may have had the lock since, and a record of this candidate's own may have been put
+// back. It reports whether it knows that the lock was released.
+func (r *run) release(token uint64, trace string, held moment, handover locks.Handover, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := r.newPauses(timing.RenewInterval)
@@ -65,7 +67,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 	if unsure {
 		doubt = time.Now()
 	}
-	for time.Now().Before(deadline) {
+	for time.Now().Before(deadline) && r.clock.now().sinceAtMost(held) < timing.LeaseDuration {
 		base := r.observer.Newest()
 		ask := request{op: opRead, since: doubt, asOf: base.Version, limit: limit}
 		if !unsure {

@@ -92,7 +92,7 @@ var mutants = []mutant{
 		"election/TestS1AReadOfALeaseThatAdmissionMadeShorterRenewsNoTerm"},
 	{"S1", "an update that changed nothing is acknowledged",
 		"internal/rawapi/rawapi.go", `case record.Number(stored.GetResourceVersion()) <= record`, `case record.Number(stored.GetResourceVersion()) < record`,
-		"internal/rawapi/TestAnAnswerAboutAnotherObjectIsAnError"},
+		"internal/rawapi/TestAnAnswerWithoutAVersionOrWithAnotherUIDIsAnError"},
 	{"S1", "a twin write renews although somebody overwrote the legacy side",
 		"locks/multilock/twin/both.go", `number, ok := b.known.wrote(s)
 	if !ok {`, `number, ok := b.known.wrote(s)
@@ -368,6 +368,9 @@ var mutants = []mutant{
 		"election/internal/rules/free.go", `if o.self.WaitOnAbsent {`, `if false {`,
 		"election/TestS4WaitOnAbsentMakesANewcomerWait"},
 
+	{"S5", "a release is tried for longer than the lease",
+		"election/release.go", ` && r.clock.now().sinceAtMost(held) < timing.LeaseDuration {`, ` {`,
+		"election/TestS5NothingIsReleasedOnceItsLeaseMayHaveRunOut"},
 	{"S5", "a release is repeated though half of the one before may have freed the lock for another",
 		"election/release.go", `if lost && base.Partial && (`, `if false && (`,
 		"election/TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone"},
