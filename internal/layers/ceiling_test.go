@@ -24,18 +24,18 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":        28846, // without comments and blanks
-	"lines of tests":       61537,
-	"tokens of code":       217589,
-	"tokens of tests":      534755,
+	"lines of code":        25419, // without comments and blanks
+	"lines of tests":       58241,
+	"tokens of code":       191978,
+	"tokens of tests":      502689,
 	"words of Markdown":    33621,
 	"direct requirements":  9,   // of the root module
-	"exported names":       240, // of the root module, without fields
+	"exported names":       238, // of the root module, without fields
 	"options":              31,  // fields of operator.Options
 	"flags":                19,  // of an operator
 	"packages of internal": 22,  // the root module's
-	"lines of over 140":    1015,
-	"files of over 500":    16,
+	"lines of over 140":    911,
+	"files of over 500":    15,
 }
 
 func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {

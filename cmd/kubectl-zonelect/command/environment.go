@@ -58,7 +58,7 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, format, args...) }
 
 // waitNote is after how long people are told what a command waits for.
-const waitNote = time.Second
+const waitNote = 1200 * time.Millisecond
 
 // waiting says what a command waits for, if that takes long. Call done when it is over.
 func (e *environment) waiting(format string, args ...any) (done func() bool) {

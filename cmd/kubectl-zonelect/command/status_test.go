@@ -296,6 +296,7 @@ func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan int)
 		go func() { ended <- w.start(ctx, &out, &errOut, "status", "op", "-w") }()
+		time.Sleep(lookInterval / 2) // between two looks
 		beat := func(d time.Duration) {
 			for range int(d / (2 * time.Second)) {
 				time.Sleep(2 * time.Second)
@@ -334,7 +335,7 @@ func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
 			return 0, nil
 		}
 		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w", "-A", "-o", "name") }()
-		time.Sleep(5 * time.Second)
+		time.Sleep(5*time.Second + lookInterval/2) // between two looks
 		set := func(to bool) {
 			w.server.Mu.Lock()
 			broken = to

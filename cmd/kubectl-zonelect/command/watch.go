@@ -97,7 +97,7 @@ func (s *statusCommand) follow(ctx context.Context, args []string) error {
 			e.Watched.For = time.Since(k.at)
 			e.Watched.Renewed = k.lock.Lease != nil && e.Watched.For < max(e.Lasts(), lookInterval)
 			k.lock = e
-			k.says, err = s.tellChange(e, k.says), err
+			k.says = s.tellChange(e, k.says)
 		}
 		for key, k := range gone {
 			if err == nil {
