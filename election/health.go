@@ -86,7 +86,7 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 		case <-limited.Done():
 			tell(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
 			select { // that answer is as old as its limit, so only the next one counts
-			case <-answer:
+			case <-answer: //nolint:errcheck // it is too late
 			case <-ctx.Done():
 			}
 		}

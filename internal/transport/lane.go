@@ -53,23 +53,23 @@ func (l *lane) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := time.Now()
 	l.mu.Lock()
 	kept := l.kept
-	doubts := !l.heard.IsZero() && !(l.heard.After(since) && l.heard.After(l.doubted))
+	doubts := !l.heard.IsZero() && (!l.heard.After(since) || !l.heard.After(l.doubted))
 	l.mu.Unlock()
 	var a answer
 	switch {
 	case !doubts:
-		a = ask(req, req.Context(), kept)
+		a = ask(req.Context(), req, kept)
 	case req.Method == http.MethodGet:
 		a = l.askBoth(req, kept)
 	default:
-		a = ask(req, req.Context(), l.open())
+		a = ask(req.Context(), req, l.open())
 	}
 	l.note(req, a, sent)
 	return a.resp, a.err
 }
 
-func ask(req *http.Request, ctx context.Context, by *http.Transport) answer {
-	resp, err := by.RoundTrip(req.WithContext(ctx))
+func ask(ctx context.Context, req *http.Request, by *http.Transport) answer {
+	resp, err := by.RoundTrip(req.WithContext(ctx)) //nolint:bodyclose // whoever sent the request closes it
 	return answer{resp, err, by}
 }
 
@@ -118,7 +118,7 @@ func (l *lane) askBoth(req *http.Request, kept *http.Transport) answer {
 	ends := map[*http.Transport]context.CancelFunc{}
 	start := func(ctx context.Context, by *http.Transport) {
 		ctx, ends[by] = context.WithCancel(ctx)
-		go func() { came <- ask(req, ctx, by) }()
+		go func() { came <- ask(ctx, req, by) }()
 	}
 	start(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		select {

@@ -209,9 +209,6 @@ func formatsOf(t *testing.T, c *cobra.Command, file string) []string {
 	return all
 }
 
-// own are the control sequences that the plugin itself writes to a terminal.
-var own = regexp.MustCompile(`\x1b\[\d+A\r\x1b\[J|\x1b\[(31|33|0)m`)
-
 var forgedColumn = regexp.MustCompile(`x {2,}FORGED`)
 
 // faultOf says what is wrong with an output; empty if nothing is.

@@ -4,7 +4,6 @@
 package command
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -142,13 +141,4 @@ func TestWhoIsNextTakesOver(t *testing.T) {
 			})
 		})
 	}
-}
-
-// watches runs a command in the background until stop.
-func (w *world) watches(args ...string) (out, errOut *buffer, stop func() int) {
-	out, errOut = &buffer{}, &buffer{}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan int)
-	go func() { ended <- w.start(ctx, out, errOut, args...) }()
-	return out, errOut, func() int { cancel(); return <-ended }
 }
