@@ -26,7 +26,7 @@ import (
 var ceiling = map[string]int{
 	"lines of code":        25419, // without comments and blanks
 	"lines of tests":       58241,
-	"tokens of code":       191978,
+	"tokens of code":       191979,
 	"tokens of tests":      502689,
 	"words of Markdown":    33621,
 	"direct requirements":  9,   // of the root module
