@@ -499,7 +499,7 @@ var mutants = []mutant{
 		"internal/transport/lane.go", `keptOnly{}, true), kept)`, `keptOnly{}, true), l.open())`,
 		"internal/transport/TestADoubtedConnectionIsKeptUntilTheServerIsHeardFromOnAnother"},
 	{"S6", "a write goes on a doubted connection, too",
-		"internal/transport/lane.go", `a = ask(req, req.Context(), l.open())`, `a = l.askBoth(req, kept)`,
+		"internal/transport/lane.go", `a = ask(req.Context(), req, l.open())`, `a = l.askBoth(req, kept)`,
 		"internal/transport/TestADoubtedConnectionIsKeptUntilTheServerIsHeardFromOnAnother"},
 	{"dials", "a doubted connection stays after the server was heard from on another",
 		"internal/transport/lane.go", `		l.kept.CloseIdleConnections()
