@@ -6,6 +6,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,20 +188,21 @@ func TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince(t *testing.T) {
 		time.Sleep(interval)
 		b := s.start("b", in("y", "2"))
 		a.die()
-		ill := true
+		var well atomic.Bool
 		c := s.start("c", in("x", "3"), func(c *election.Config) { // it has seen a's term, and may not campaign
 			c.Health = election.Health{Required: true, Check: func(context.Context) error {
-				if ill {
-					return errors.New("ill")
+				if well.Load() {
+					return nil
 				}
-				return nil
+				return errors.New("ill")
 			}}
 		})
 		c.link.Set(cut)
 		b.Leads()
 		b.link.Set(cut)
 		s.lock.Restore(backup)
-		s.Restored, ill = true, false
+		s.Restored = true
+		well.Store(true)
 		c.link.Set(lockstest.Fault{})
 		if _, took := c.Leads(); took < lease {
 			t.Errorf("c leads after %v", took)
