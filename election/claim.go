@@ -164,7 +164,8 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	f.report.answer(a)
 	if a.err == nil {
 		f.observe(a.snapshot, now)
-		return f.observer.IsOfThisProcess(f.observer.LastRecord()) // may be of another candidate by now, and deleted since
+		// The record may be of another candidate by now, and deleted since.
+		return f.observer.IsOfThisProcess(f.observer.LastRecord()) && f.inTime(a)
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
 	if a.conflict() {
@@ -186,13 +187,19 @@ func (f *following) shownToHaveWon(read answer, now time.Time) bool {
 		return false
 	}
 	won := w.landed(f.observer.Newest(), now)
-	if f.clock.now().since(f.exchange.trustedFrom(won)) >= f.config.Timing.RenewDeadline {
+	if !f.inTime(won) {
 		return false
 	}
 	f.report.result(opWrite, nil)
 	f.exchange.stopWaiting()
 	f.acquisition.attempts = append(f.acquisition.attempts, won)
 	return true
+}
+
+// inTime reports whether there is trust in an acquisition that has landed. Without it somebody else may have had the
+// lock since, and the record may have been put back.
+func (f *following) inTime(won answer) bool {
+	return f.clock.now().since(f.exchange.trustedFrom(won)) < f.config.Timing.RenewDeadline
 }
 
 // answeredRead handles the answer to a read.

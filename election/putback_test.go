@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -23,7 +24,7 @@ func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a")
 				a.Leads()
-				time.Sleep(interval)
+				time.Sleep(interval + interval/2)
 				b := s.start("b")
 				b.SetStopTime(b.Timing().StopGrace)
 				old := s.record()
@@ -31,7 +32,7 @@ func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
 				b.Leads()
 				a.Loses()
 				a.link.Set(lockstest.Fault{})
-				time.Sleep(time.Minute) // a has seen b
+				time.Sleep(time.Minute + interval/2) // a has seen b, which does not renew now
 				begun := time.Now()
 				s.write(func(r *locks.Record) { *r = old })
 				synctest.Wait()
@@ -47,6 +48,32 @@ func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestS3AnAcquisitionThatWasPutBackBeginsNoTermByItsLateAnswer: a term that nobody trusts would be taken back at once.
+func TestS3AnAcquisitionThatWasPutBackBeginsNoTermByItsLateAnswer(t *testing.T) {
+	scenario(t, func(s *stage) {
+		answers := make(chan struct{})
+		a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
+		a.link.Set(lockstest.Fault{LoseReads: true})
+		old := s.record()
+		b := s.start("b")
+		b.SetStopTime(b.Timing().StopGrace)
+		b.Leads()
+		synctest.Wait() // a has seen b
+		begun := time.Now()
+		s.write(func(r *locks.Record) { *r = old })
+		synctest.Wait()
+		a.link.Set(lockstest.Fault{})
+		close(answers)
+		select {
+		case <-a.Leading:
+		case <-b.Leading:
+		}
+		if took := time.Since(begun); took < lease {
+			t.Errorf("one of them leads %v after the record was put back", took)
+		}
+	})
 }
 
 // TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased: the next candidate would lead at once beside whoever led
@@ -73,7 +100,7 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a")
 				a.Leads()
-				time.Sleep(interval)
+				time.Sleep(interval + interval/2)
 				old := s.record()
 				lose(s, a)
 				s.write(func(r *locks.Record) { *r = old })
@@ -93,7 +120,7 @@ func TestS5NothingIsReleasedOnceItsLeaseMayHaveRunOut(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		time.Sleep(interval)
+		time.Sleep(interval + interval/2)
 		old := s.record()
 		a.link.Set(cut)
 		a.Loses()
