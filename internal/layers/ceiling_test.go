@@ -24,10 +24,10 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":        25419, // without comments and blanks
-	"lines of tests":       58241,
-	"tokens of code":       191979,
-	"tokens of tests":      502689,
+	"lines of code":        25422, // without comments and blanks
+	"lines of tests":       58258,
+	"tokens of code":       192008,
+	"tokens of tests":      502831,
 	"words of Markdown":    33621,
 	"direct requirements":  9,   // of the root module
 	"exported names":       238, // of the root module, without fields
