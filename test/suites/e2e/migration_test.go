@@ -164,7 +164,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	run(exitOK, "status op", "released", "legacy", "pod/"+again.Identity)
 	m.rename(t, again)
 
-	run(exitOK, "migrate advance op -l app=op --to dual --yes --wait=false", "went from phase legacy to dual")
+	run(exitOK, "migrate advance op -l app --to dual --yes --wait=false", "went from phase legacy to dual")
 	until(t, "a candidate holds the Lease", func() bool {
 		lease, err := g.client.CoordinationV1().Leases(g.namespace).Get(t.Context(), m.lock, metav1.GetOptions{})
 		return err == nil && (holder(lease) == first.Identity || holder(lease) == second.Identity) &&
