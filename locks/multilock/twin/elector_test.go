@@ -37,17 +37,9 @@ type twinStage struct {
 	stop    []func()
 }
 
-// bury ends a candidate as the end of its process does.
-func (s *twinStage) bury(c *twinSeat) {
-	c.fail(twinCut, twinCut)
-	go c.cancel()
-	synctest.Wait()
-}
-
 // twinSeat is one candidate.
 type twinSeat struct {
 	*election.Elector
-	container         string
 	governing, legacy *lockstest.Faulty
 	readOnly          atomic.Bool // the governing lock may not be written
 	cancel            func()
@@ -82,19 +74,14 @@ func twinScenario(t *testing.T, f func(s *twinStage)) {
 	})
 }
 
-// start makes a candidate, which may be the next process in the container of one whose process has ended.
-func (s *twinStage) start(identity string, after ...*twinSeat) *twinSeat {
+// start makes a candidate.
+func (s *twinStage) start(identity string) *twinSeat {
 	s.t.Helper()
 	_, governing, legacy := s.twin()
 	c := &twinSeat{governing: governing, legacy: legacy, leading: make(chan election.Term, 100), ended: make(chan error, 100)}
 	twin := twinOf(guardedLock{governing, c}, legacy)
 	var err error
-	c.container = identity
-	for _, ended := range after {
-		c.container = ended.container
-	}
-	processLock := func() string { return c.container + "/" + identity }
-	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce, ProcessLock: processLock}); err != nil {
+	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -288,28 +275,6 @@ func TestACandidateHoldsBothLocksAndGivesBothUp(t *testing.T) {
 	})
 }
 
-func TestARequestOnTheLeaseHandsBothLocksOver(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		a := s.start("a")
-		s.leads(a)
-		b, c := s.start("b"), s.start("c")
-		time.Sleep(twinInterval + twinInterval/4)
-		asked := s.read(s.governing).Record
-		asked.Details.Request = `{"holder":"a","identity":"c"}`
-		s.put(s.governing, asked)
-		if took, cause := s.loses(a); took != 0 || !errors.Is(cause, election.ErrHandedOver) {
-			t.Errorf("a ended after %v with %v", took, cause)
-		}
-		if _, took := s.leads(c); took > time.Second {
-			t.Errorf("c leads after %v", took)
-		}
-		time.Sleep(time.Minute)
-		if got := s.holders(); got != "c, c" || len(b.leading) > 0 {
-			t.Errorf("held by %q", got)
-		}
-	})
-}
-
 func TestACandidateWaitsForALegacyLeadersLastRenewalToExpire(t *testing.T) {
 	for name, multi := range map[string]bool{"alone": false, "MultiLock": true} {
 		t.Run(name, func(t *testing.T) {
@@ -329,18 +294,6 @@ func TestACandidateWaitsForALegacyLeadersLastRenewalToExpire(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestWhatALegacyLeaderGaveUpIsTakenAtOnce(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		s.put(s.legacy, theirs("L", 1))
-		a := s.start("a")
-		time.Sleep(time.Second)
-		s.put(s.legacy, cleared(theirs("L", 2)))
-		if term, took := s.leads(a); took != 0 || term.Cause != status.CauseReleased {
-			t.Errorf("a leads after %v because it is %v", took, term.Cause)
-		}
-	})
 }
 
 func TestLegacyElectorsLeaveACandidatesLockAlone(t *testing.T) {
@@ -366,48 +319,6 @@ func TestLegacyElectorsLeaveACandidatesLockAlone(t *testing.T) {
 }
 
 var twinCut = lockstest.Fault{Hang: true}
-
-// TestADeadCandidateIsFollowedAtOnceOnBothLocks, and legacy electors see the next one as
-// a holder.
-func TestADeadCandidateIsFollowedAtOnceOnBothLocks(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		a := s.start("a")
-		s.leads(a)
-		s.old("L", false)
-		time.Sleep(time.Minute)
-		s.bury(a)
-		b := s.start("b", a)
-		if term, took := s.leads(b); took != 0 || term.Cause != status.CauseDied {
-			t.Errorf("b leads after %v because it has %v", took, term.Cause)
-		}
-		time.Sleep(5 * time.Minute)
-		s.leadsOn(b)
-		if got := s.holders(); got != "b, b" {
-			t.Errorf("held by %q", got)
-		}
-	})
-}
-
-// TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock: the legacy elector's
-// record was deleted, and only that of the dead candidate is left.
-func TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		a := s.start("a")
-		s.leads(a)
-		time.Sleep(time.Minute)
-		s.old("L", false)
-		s.bury(a)
-		for !strings.HasPrefix(s.holders(), "L") {
-			time.Sleep(time.Second)
-		}
-		s.legacy.Delete()
-		b := s.start("b", a)
-		time.Sleep(time.Minute)
-		if len(b.leading) > 0 {
-			t.Errorf("b leads: %+v", <-b.leading)
-		}
-	})
-}
 
 // TestLosingEitherSideEndsTheTermAtOnce, and the cause names the new holder.
 func TestLosingEitherSideEndsTheTermAtOnce(t *testing.T) {
@@ -457,39 +368,6 @@ func TestALeaderMendsWhatIsGoneAtOnce(t *testing.T) {
 	}
 }
 
-// TestALeaderMendsBothWithinASecondOrTwo: the write that repairs one may find the other
-// gone.
-func TestALeaderMendsBothWithinASecondOrTwo(t *testing.T) {
-	for name, harm := range map[string]func(s *twinStage){
-		"the Lease first":         func(s *twinStage) { s.governing.Delete(); s.legacy.Delete() },
-		"the legacy object first": func(s *twinStage) { s.legacy.Delete(); s.governing.Delete() },
-		"with a pause":            func(s *twinStage) { s.legacy.Delete(); synctest.Wait(); s.governing.Delete() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			twinScenario(t, func(s *twinStage) {
-				a := s.start("a")
-				s.leads(a)
-				time.Sleep(3 * twinInterval / 2)
-				harm(s)
-				synctest.Wait()
-				if s.holders() == ", a" { // the second deletion came between the halves of the leader's write
-					time.Sleep(halfWriteHold)
-					synctest.Wait()
-				}
-				if got := s.holders(); !strings.HasPrefix(got, "a, ") {
-					t.Errorf("right after that it is held by %q: a legacy elector could take it", got)
-				}
-				time.Sleep(twinInterval)
-				if got := s.holders(); got != "a, a" {
-					t.Errorf("then it is held by %q", got)
-				}
-				time.Sleep(time.Minute)
-				s.leadsOn(a)
-			})
-		})
-	}
-}
-
 // TestHalfRenewalsNeitherKeepATermNorBlockOthers: a holder that reaches only the legacy
 // object must stop, and another must take over.
 func TestHalfRenewalsNeitherKeepATermNorBlockOthers(t *testing.T) {
@@ -504,75 +382,6 @@ func TestHalfRenewalsNeitherKeepATermNorBlockOthers(t *testing.T) {
 		}
 		if _, took := s.leads(b); took > twinLease-twinDeadline+2*twinInterval {
 			t.Errorf("the next led %v after that", took)
-		}
-	})
-}
-
-// TestALegacyObjectThatIsDeletedIsNotReleased, not even beside a free Lease.
-func TestALegacyObjectThatIsDeletedIsNotReleased(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		s.put(s.governing, given(ours("Z", 0)))
-		stop := s.old("L", false)
-		time.Sleep(time.Minute)
-		a := s.start("a")
-		time.Sleep(time.Second)
-		s.legacy.Delete()
-		time.Sleep(time.Minute)
-		if len(a.leading) > 0 {
-			t.Error("the candidate leads beside the legacy leader")
-		}
-		stop()
-		s.legacy.Delete()
-		if _, took := s.leads(a); took < twinLease-twinInterval {
-			t.Errorf("took over %v after the deletion", took)
-		}
-	})
-}
-
-// TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead: the legacy elector's
-// record was deleted, and the remaining record names the candidate.
-func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		a := s.start("a")
-		s.leads(a)
-		a.fail(twinCut, twinCut)
-		s.old("L", false)
-		time.Sleep(time.Minute)
-		a.fail(lockstest.Fault{}, lockstest.Fault{})
-		time.Sleep(time.Minute)
-		if got := s.holders(); got != "L, a" {
-			t.Errorf("held by %q", got)
-		}
-		s.legacy.Delete()
-		time.Sleep(time.Minute)
-		if len(a.leading) > 0 {
-			t.Error("the candidate leads beside the legacy elector")
-		}
-	})
-}
-
-// TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut: the legacy
-// elector's lease counts, not that of the remaining record.
-func TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		a := s.start("a")
-		s.leads(a)
-		a.fail(twinCut, twinCut)
-		time.Sleep(time.Minute)
-		s.put(s.legacy, lasting(theirs("L", 1), 4*twinLease))
-		a.fail(lockstest.Fault{}, lockstest.Fault{})
-		time.Sleep(2 * twinInterval)
-		if got := a.Status().Holder; !strings.Contains(got, "legacy: L") {
-			t.Errorf("the candidate has heard of %q", got)
-		}
-		s.legacy.Delete()
-		time.Sleep(3*twinLease - 2*twinInterval)
-		if len(a.leading) > 0 {
-			t.Error("the candidate leads beside the legacy elector")
-		}
-		time.Sleep(2 * twinLease)
-		if len(a.leading) != 1 {
-			t.Errorf("it has led %d times since the legacy lease has run out", len(a.leading))
 		}
 	})
 }
@@ -640,31 +449,6 @@ func TestS3WhoSeesRenewalsOnOneOfBothRecordsTakesNeither(t *testing.T) {
 	}
 }
 
-// TestS4WhatIsLeftOfAHalfTakeoverIsNoTermWhenTheOtherRecordIsDeleted: between the
-// halves of the takeover the leader's last renewal has landed on the Lease.
-func TestS4WhatIsLeftOfAHalfTakeoverIsNoTermWhenTheOtherRecordIsDeleted(t *testing.T) {
-	twinScenario(t, func(s *twinStage) {
-		s.put(s.legacy, ours("a", 0))
-		s.put(s.governing, ours("a", 0))
-		b := s.start("b")
-		b.readOnly.Store(true)
-		for start := time.Now(); s.read(s.legacy).Record.Holder != "b" && time.Since(start) < time.Minute; {
-			time.Sleep(time.Millisecond)
-		}
-		s.put(s.governing, ours("a", 2))
-		s.governing.Delete()
-		b.readOnly.Store(false)
-		if _, took := s.leads(b); took < twinLease {
-			t.Errorf("b leads after %v", took)
-		}
-	})
-}
-
-var twinFaults = []lockstest.Fault{
-	{}, {}, {}, {}, {Hang: true}, {Mute: true}, {LoseAnswers: true},
-	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},
-}
-
 // countTerms runs that many schedules. Each passes its history to count at its end.
 // countTerms returns the number of all terms, and of those of legacy electors.
 func countTerms(t *testing.T, schedules int, run func(t *testing.T, seed int, count func(*electiontest.History))) (terms, old int) {
@@ -685,72 +469,6 @@ func countTerms(t *testing.T, schedules int, run func(t *testing.T, seed int, co
 	}
 	t.Logf("%d terms in %d schedules, %d of legacy electors", terms, schedules, old)
 	return terms, old
-}
-
-// TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind: candidates and legacy electors of
-// both kinds run, with faults on either connection.
-func TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind(t *testing.T) {
-	schedules := 100
-	if testing.Short() {
-		schedules = 30
-	}
-	terms, old := countTerms(t, schedules, func(t *testing.T, seed int, count func(*electiontest.History)) {
-		twinScenario(t, func(s *twinStage) {
-			twinSchedule(s, rand.New(rand.NewPCG(uint64(seed), 2)))
-			count(&s.history)
-		})
-	})
-	if terms < 5*schedules || old < schedules || terms-old < schedules {
-		t.Error("the schedules do not test much")
-	}
-}
-
-func twinSchedule(s *twinStage, dice *rand.Rand) {
-	started := 0
-	start := func(after ...*twinSeat) *twinSeat { started++; return s.start(fmt.Sprint("c", started), after...) }
-	startOld := func() func() { started++; return s.old(fmt.Sprint("L", started), dice.IntN(2) == 0) }
-	alive := []*twinSeat{start(), start()}
-	old := []func(){startOld(), startOld()}
-	for range 40 {
-		time.Sleep(time.Duration(dice.Int64N(int64(15 * time.Second))))
-		i := dice.IntN(len(alive))
-		switch dice.IntN(8) {
-		case 0:
-			old[i]()
-			old[i] = startOld()
-		case 1:
-			alive[i].cancel()
-			alive[i] = start()
-		case 2: // a process that is never heard of again, or is known to be dead
-			if i == 0 {
-				alive[i].fail(twinCut, twinCut)
-				alive[i] = start()
-			} else {
-				s.bury(alive[i])
-				alive[i] = start(alive[i])
-			}
-		case 3: // all of our candidates for a while, so that legacy electors get to lead
-			for _, c := range alive {
-				c.fail(twinCut, twinCut)
-			}
-			time.Sleep(2 * twinLease)
-		default:
-			alive[i].fail(twinFaults[dice.IntN(len(twinFaults))], twinFaults[dice.IntN(len(twinFaults))])
-		}
-	}
-	for _, stop := range old {
-		stop()
-	}
-	for _, c := range alive {
-		c.fail(lockstest.Fault{}, lockstest.Fault{})
-	}
-	time.Sleep(3*twinLease + 5*time.Second)
-	for _, c := range alive {
-		if c.Status().State == status.StateLeader {
-			return
-		}
-	}
-	s.t.Errorf("nobody leads after all was mended: held by %q", s.holders())
 }
 
 // TestALegacyRecordThatAHandEmptiedIsNotGivenUp: its elector goes on leading. The Lease
@@ -783,40 +501,6 @@ func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestAHandOnEitherRecordOfATwinIsMendedAtOnce: legacy electors decide by one record, and
-// candidates by the other.
-func TestAHandOnEitherRecordOfATwinIsMendedAtOnce(t *testing.T) {
-	for name, hand := range map[string]func(*locks.Record){
-		"a shorter lease": func(r *locks.Record) { r.LeaseDuration = time.Second },
-		"no holder":       func(r *locks.Record) { r.Holder = "" },
-	} {
-		for side, pick := range map[string]func(*twinStage) *memory.Lock{
-			"governing": func(s *twinStage) *memory.Lock { return s.governing },
-			"legacy":    func(s *twinStage) *memory.Lock { return s.legacy },
-		} {
-			t.Run(name+", "+side, func(t *testing.T) {
-				twinScenario(t, func(s *twinStage) {
-					a := s.start("a")
-					<-a.leading
-					time.Sleep(twinInterval + twinInterval/4)
-					r := s.read(pick(s)).Record
-					hand(&r)
-					s.put(pick(s), r)
-					time.Sleep(time.Millisecond)
-					for what, lock := range map[string]*memory.Lock{"governing": s.governing, "legacy": s.legacy} {
-						if now := s.read(lock).Record; now.Holder != "a" || now.LeaseDuration != twinLease {
-							t.Errorf("the %s record is %+v", what, now)
-						}
-					}
-					if len(a.ended) > 0 {
-						t.Error("the term has ended")
-					}
-				})
-			})
-		}
 	}
 }
 

@@ -306,32 +306,6 @@ func TestTheLeaseThatIsGoneIsConfirmedToBeGone(t *testing.T) {
 
 func of(r locks.Record) *locks.Record { return &r }
 
-// TestOfTwoHoldersEveryRenewalIsSeen, on either side, whichever clock is ahead.
-func TestOfTwoHoldersEveryRenewalIsSeen(t *testing.T) {
-	p := newPair(t)
-	twin, _, _ := p.twin()
-	seen := map[locks.Record]bool{}
-	look := func(what string, second int) {
-		t.Helper()
-		r := p.read(twin).Record
-		if seen[r] {
-			t.Errorf("the renewal of %s at second %d does not show: %+v", what, second, r)
-		}
-		seen[r] = true
-	}
-	p.put(p.governing, ours("Z", 100))
-	for second := range 5 {
-		p.put(p.legacy, theirs("L", second))
-		look("L", second)
-	}
-	for second := range 5 {
-		p.put(p.governing, ours("Z", 101+second))
-		look("Z", 101+second)
-		p.put(p.legacy, theirs("L", 10+second))
-		look("L", 10+second)
-	}
-}
-
 func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
 	p := newPair(t)
 	twin, governing, legacy := p.twin()
@@ -558,69 +532,6 @@ func TestAWatchTellsNothingOfOneSideAlone(t *testing.T) {
 	})
 }
 
-// TestAWatchWhoseOtherHalfIsBehindTakesNothingBack: a state that was written or read
-// counts, although the watch has not reached it.
-func TestAWatchWhoseOtherHalfIsBehindTakesNothingBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t)
-		p.put(p.legacy, theirs("L", 1))
-		p.put(p.governing, theirs("L", 1))
-		twin, _, legacy := p.twin()
-		before := p.read(twin)
-		told := listen(t, twin, before.Version)
-		told()
-		legacy.Set(lockstest.Fault{Mute: true})
-		won, err := twin.Write(t.Context(), before.Version, ours("Z", 3))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := twin.Write(t.Context(), won.Version, ours("Z", 5)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * halfWriteHold)
-		for _, e := range told() {
-			if holder := e.Snapshot.Record.Holder; holder != "Z" {
-				t.Errorf("told of the holder %q", holder)
-			}
-		}
-	})
-}
-
-func TestAWatchGoesOnAfterAReadThatKnewOfADeletionFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t)
-		legacy := &lagging{Lock: p.legacy}
-		twin := twinOf(p.governing, legacy)
-		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		told := listen(t, twin, first.Version)
-		legacy.lag.Store(int64(time.Minute))
-		p.legacy.Delete()
-		p.put(p.governing, ours("a", 3))
-		p.read(twin)
-		time.Sleep(time.Hour)
-		told()
-		p.put(p.governing, ours("a", 5))
-		time.Sleep(halfWriteHold)
-		if events := told(); len(events) != 1 || events[0].Snapshot.Record != ours("a", 5) {
-			t.Errorf("told %+v, want the last renewal", events)
-		}
-	})
-}
-
-func TestWhatALaggingServerReplaysIsNotTold(t *testing.T) {
-	p := newPair(t)
-	old := p.put(p.legacy, ours("a", 1))
-	p.put(p.governing, ours("a", 1))
-	now := p.put(p.legacy, ours("b", 2))
-	w := &twinWatch{state: twinState{legacy: now}, told: true}
-	if w.heard(locks.Event{Snapshot: old}, &w.state.legacy, &w.state.at.legacy); !w.told || w.state.legacy != now {
-		t.Errorf("the past counts: %+v", w.state.legacy)
-	}
-}
-
 // TestAReadIsOfOneMoment, although others write between its two requests.
 func TestAReadIsOfOneMoment(t *testing.T) {
 	p := newPair(t)
@@ -682,32 +593,6 @@ func TestAReadThatANewerStateOvertookIsMadeAgain(t *testing.T) {
 	}
 	if s := p.read(twin); s.Record.Holder != "b" || s.Version.Number != newer.Version.Number {
 		t.Errorf("read %+v after %+v", s, newer)
-	}
-}
-
-// TestADeletionThatOnlyAReadToldOfIsNews, though no version came after it.
-func TestADeletionThatOnlyAReadToldOfIsNews(t *testing.T) {
-	for name, gone := range map[string]func(*pair){
-		"legacy":    func(p *pair) { p.legacy.Delete() },
-		"governing": func(p *pair) { p.governing.Delete() },
-	} {
-		p := newPair(t)
-		twin, _, _ := p.twin()
-		s, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		gone(p)
-		half := p.read(twin)
-		if half.Version.Number <= s.Version.Number || !half.Partial || half.Record.Holder != "a" {
-			t.Errorf("%s gone: read %+v after %+v", name, half, s)
-		}
-		if again := p.read(twin); again.Version.Number != half.Version.Number {
-			t.Errorf("%s gone: read it at %d, and again at %d", name, half.Version.Number, again.Version.Number)
-		}
-		if whole, err := twin.Write(t.Context(), half.Version, ours("a", 3)); err != nil || whole.Partial || whole.Version.Number <= half.Version.Number {
-			t.Errorf("%s gone: wrote %+v, %v", name, whole, err)
-		}
 	}
 }
 

@@ -367,25 +367,6 @@ func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
 	})
 }
 
-// TestWhatIsWrittenAloneIsNoRenewalWhereBothCount: the same write puts a phase on the
-// Lease that was learned elsewhere.
-func TestWhatIsWrittenAloneIsNoRenewalWhereBothCount(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		s.start("a")
-		b := s.start("b")
-		s.phase(record.PhaseClean)
-		believes, err := b.twin.Read(s.T.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.twin.phase.Note(record.Stage{Phase: record.PhaseDual, Step: 99})
-		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || errors.Is(err, locks.ErrConflict) {
-			t.Errorf("it wrote, with %v", err)
-		}
-		s.held("nobody, b")
-	})
-}
-
 // TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt: the first read may return before the
 // guardian reports.
 func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
@@ -695,25 +676,6 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 		c := s.start("c") // has seen no phase: it assumes dual, to be safe
 		s.leads(c.Seat, 0, 1)
 		s.held("c, c")
-	})
-}
-
-// TestAPhaseThatIsTakenOffIsNotedAtOnce by the leader.
-func TestAPhaseThatIsTakenOffIsNotedAtOnce(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		s.phase(record.PhaseClean)
-		want := record.StageOf(s.onLease().Version)
-		time.Sleep(twinInterval / 2)
-		s.server.Change(leasePath, func(o apitest.Object) {
-			delete(o["metadata"].(apitest.Object)["annotations"].(apitest.Object), record.AnnotationPhase)
-		})
-		synctest.Wait()
-		if got := record.StageOf(s.onLease().Version); got != want {
-			t.Errorf("the Lease says %+v, want %+v", got, want)
-		}
-		time.Sleep(time.Minute)
-		s.leads(a.Seat, 0, 1)
 	})
 }
 
