@@ -4,7 +4,6 @@
 package election_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -84,26 +83,6 @@ func TestASpreadOfARenewIntervalOrTwoIsTheMostAndNobodyWaitsAlone(t *testing.T) 
 	}
 }
 
-func TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn(t *testing.T) {
-	for start, want := range map[time.Duration][2]int{0: {1, 1}, time.Second: {0, 1}} {
-		scenario(t, func(s *stage) {
-			s.start("a").Leads()
-			b := s.start("b", func(c *election.Config) {
-				c.TakeoverDelay = func(election.Takeover) time.Duration { return start }
-			})
-			time.Sleep(interval + interval/2)
-			b.link.Set(lockstest.Fault{Mute: true})
-			before := b.link.Calls("read")
-			time.Sleep(interval + 1)
-			soon := b.link.Calls("read") - before
-			time.Sleep(interval / 2)
-			if got := [2]int{soon, b.link.Calls("read") - before}; got != want {
-				t.Errorf("with a takeover delay of %v: %d reads at the silence and until its turn, want %d", start, got, want)
-			}
-		})
-	}
-}
-
 func TestAReadThatWaitedForEtcdsElectionIsNoRoundTrip(t *testing.T) {
 	for takes := time.Second; takes < 3*time.Second; takes += 50 * time.Millisecond {
 		scenario(t, func(s *stage) {
@@ -129,24 +108,4 @@ func TestAReadThatWaitedForEtcdsElectionIsNoRoundTrip(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAServerThatRefusesAllWritesIsAskedEverMoreSeldom(t *testing.T) {
-	scenario(t, func(s *stage) {
-		link := lockstest.NewFaulty(s.lock)
-		s.start("a", func(c *election.Config) { c.Lock = refusing{link} })
-		time.Sleep(time.Minute)
-		first := link.Calls("read")
-		time.Sleep(10 * time.Minute)
-		if more := link.Calls("read") - first; first > 30 || more > 10*15 {
-			t.Errorf("%d tries in the first minute, and %d in ten more", first, more)
-		}
-	})
-}
-
-// refusing is a lock that answers every write by saying that another one was faster.
-type refusing struct{ *lockstest.Faulty }
-
-func (refusing) Write(context.Context, locks.Version, locks.Record) (locks.Snapshot, error) {
-	return locks.Snapshot{}, locks.ErrConflict
 }

@@ -4,11 +4,9 @@
 package election_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -57,34 +55,6 @@ func TestASilentWatchBeginsAgainWhileACandidateIsKeptWaiting(t *testing.T) {
 		endless(s, lease)
 		if _, took := b.Leads(); took != lease {
 			t.Errorf("b leads %v after the record was mended", took)
-		}
-	})
-}
-
-// TestACrowdThatIsKeptWaitingReadsAtDifferentTimes.
-func TestACrowdThatIsKeptWaitingReadsAtDifferentTimes(t *testing.T) {
-	const crowd, span = 100, 10 * time.Minute
-	scenario(t, func(s *stage) {
-		endless(s, 0)
-		all := make([]*seat, crowd)
-		for i := range all {
-			all[i] = s.start(fmt.Sprint("c", i), func(c *election.Config) { c.TakeoverDelay = nil })
-		}
-		time.Sleep(time.Minute)
-		reads := func() (n int) {
-			for _, c := range all {
-				n += c.link.Calls("read")
-			}
-			return n
-		}
-		most, before := 0, reads()
-		for range int(span / time.Second) {
-			was := reads()
-			time.Sleep(time.Second)
-			most = max(most, reads()-was)
-		}
-		if total := reads() - before; most > crowd/10 || total > crowd*10 {
-			t.Errorf("%d reads in %v, %d in one second", total, span, most)
 		}
 	})
 }

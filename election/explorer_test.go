@@ -22,8 +22,8 @@ import (
 // decided as an elector decides it: a candidate may do at any time what the exchange and the rules
 // permit, so each policy is among those that are tried.
 //
-// Of the 71 mutants of S1, S3, S4, S6, S7, S8 and S11 in exchange.go and rules, it finds 35. It does
-// not find those of
+// Of 71 mutants of S1, S3, S4, S6, S7, S8 and S11 in exchange.go and rules, of which test/suites/mutants
+// keeps some, it finds 35. It does not find those of
 //   - what it does not play: a record of two parts (6), a restored backup (3), tokens that nobody wrote
 //     (3), a third candidate, details for people, two reads around a deletion, and answers to
 //     requests of a term that is over (1 each);

@@ -185,20 +185,6 @@ func TestS1ARenewalThatFailsExtendsNothing(t *testing.T) {
 	})
 }
 
-// TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition either.
-func TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.candidate("a", func(c *election.Config) { c.Lock = coarse{c.Lock, 0} })
-		a.link.Set(lockstest.Fault{LoseAnswers: true})
-		a.Start()
-		time.Sleep(time.Minute)
-		if r := s.record(); r.Holder != "a" {
-			t.Errorf("the holder is %q", r.Holder)
-		}
-		a.Idles()
-	})
-}
-
 // TestS6AWatchThatShowsARenewalConfirmsNothing, although right after it comes the answer to
 // a read that was made before.
 func TestS6AWatchThatShowsARenewalConfirmsNothing(t *testing.T) {

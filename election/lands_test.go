@@ -169,34 +169,6 @@ func TestLeadershipHoldsWhileWritesLandLate(t *testing.T) {
 	}
 }
 
-// TestAReadThatExplainsAConflictSparesTheTermAnother: the API has become slow, and somebody edits the
-// record while a renewal is on its way. The watch tells at once, but what counts is a read, which was
-// sent before the renewal was refused.
-func TestAReadThatExplainsAConflictSparesTheTermAnother(t *testing.T) {
-	for what, change := range map[string]func(*stage){
-		"edited":  func(s *stage) { s.write(func(*locks.Record) {}) },
-		"deleted": func(s *stage) { s.lock.Delete() },
-	} {
-		for reads := time.Second; reads < 2*time.Second; reads += time.Second / 10 {
-			t.Run(fmt.Sprint(what, reads), func(t *testing.T) {
-				scenario(t, func(s *stage) {
-					a, lock := s.onLanding("a", election.Timing{})
-					a.Start()
-					a.Leads()
-					time.Sleep(10*interval - time.Second/10)
-					lock.set(time.Second, 0, reads)
-					time.Sleep(time.Second / 5) // a renewal is on its way
-					change(s)
-					time.Sleep(deadline)
-					lock.set(0, 0, 0)
-					time.Sleep(interval)
-					a.Stays()
-				})
-			})
-		}
-	}
-}
-
 // TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded, wherever the time is spent: from then
 // on others wait.
 func TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded(t *testing.T) {
@@ -265,25 +237,6 @@ func TestS1NoReadDatesALandingOnALockThatMayHaveTwoRecords(t *testing.T) {
 		if left := term.TrustedFor(); left <= 0 || left > deadline-late {
 			t.Errorf("trusted for another %v after a renewal that took %v", left, late)
 		}
-	})
-}
-
-// TestS6ARenewalThatAHandHasOvertakenIsNotWaitedFor: it can only conflict, and its answer may never come.
-func TestS6ARenewalThatAHandHasOvertakenIsNotWaitedFor(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a, lock := s.onLanding("a", election.Timing{})
-		a.Start()
-		a.Leads()
-		time.Sleep(interval - time.Second)
-		lock.set(0, time.Minute, 0)
-		time.Sleep(3500 * time.Millisecond) // the renewal is under way
-		lock.set(0, 0, 0)
-		s.write(func(r *locks.Record) { r.Details.Zone = "edited" })
-		time.Sleep(interval) // a read has shown that
-		if r := s.record(); r.Details.Zone == "edited" {
-			t.Errorf("the last write landed %v ago", lock.age())
-		}
-		a.Stays()
 	})
 }
 

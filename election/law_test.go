@@ -186,20 +186,6 @@ func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
 	})
 }
 
-// TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained, as after somebody has set an
-// annotation just then.
-func TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		a.link.Set(lockstest.Fault{Delay: 100 * time.Millisecond})
-		time.Sleep(interval + 50*time.Millisecond) // its renewal is on its way
-		edited := s.write(func(r *locks.Record) { r.Evacuated = "zx" })
-		time.Sleep(451 * time.Millisecond) // for its answer, a read, and the next to arrive
-		if now := s.record(); !now.RenewTime.After(edited.Record.RenewTime) {
-			t.Errorf("after the conflict nothing was renewed: %+v", now)
-		}
-	})
-}
-
 // TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust: client-go
 // compares times in whole seconds, and counts from the first of two renewals in one
 // second.

@@ -258,42 +258,25 @@ func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// TestS4AShorterLeaseThatCameLaterShortensNoWait for one that was deleted before it.
-func TestS4AShorterLeaseThatCameLaterShortensNoWait(t *testing.T) {
-	scenario(t, func(s *stage) {
-		c := deletedTwice(s, lockstest.Fault{Mute: true})
-		s.write(func(r *locks.Record) {
-			*r = locks.Record{Holder: "x", LeaseDuration: time.Second, RenewTime: time.Now()}
+// TestS4TheLongestLeaseOfThoseWhoHadTheLockInBetweenIsWaitedFor, once the watch has told of it.
+func TestS4TheLongestLeaseOfThoseWhoHadTheLockInBetweenIsWaitedFor(t *testing.T) {
+	for last, longest := range map[time.Duration]time.Duration{time.Second: lease, 4 * lease: 4 * lease} { // b's was a lease
+		scenario(t, func(s *stage) {
+			c := deletedTwice(s, lockstest.Fault{Mute: true})
+			s.write(func(r *locks.Record) {
+				*r = locks.Record{Holder: "x", LeaseDuration: last, RenewTime: time.Now()}
+			})
+			s.lock.Delete()
+			time.Sleep(5 * time.Second) // b trusts its term for twice that
+			if r := s.record(); r.Holder != "c" {
+				t.Fatalf("the holder is %q: this tests nothing", r.Holder)
+			}
+			c.link.Set(lockstest.Fault{})
+			if _, took := c.Leads(); took < longest-5*time.Second {
+				t.Errorf("after a lease of %v c leads after %v", last, took)
+			}
 		})
-		s.lock.Delete()
-		time.Sleep(5 * time.Second) // b trusts its term for twice that
-		if r := s.record(); r.Holder != "c" {
-			t.Fatalf("the holder is %q: this tests nothing", r.Holder)
-		}
-		c.link.Set(lockstest.Fault{})
-		if _, took := c.Leads(); took < lease-5*time.Second {
-			t.Errorf("c leads after %v", took)
-		}
-	})
-}
-
-// TestS4ALongerLeaseOfWhoHadTheLockInBetweenIsWaitedFor, once the watch has told of it.
-func TestS4ALongerLeaseOfWhoHadTheLockInBetweenIsWaitedFor(t *testing.T) {
-	scenario(t, func(s *stage) {
-		c := deletedTwice(s, lockstest.Fault{Mute: true})
-		s.write(func(r *locks.Record) {
-			*r = locks.Record{Holder: "x", LeaseDuration: 4 * lease, RenewTime: time.Now()}
-		})
-		s.lock.Delete()
-		time.Sleep(5 * time.Second)
-		if r := s.record(); r.Holder != "c" {
-			t.Fatalf("the holder is %q: this tests nothing", r.Holder)
-		}
-		c.link.Set(lockstest.Fault{})
-		if _, took := c.Leads(); took < 4*lease-5*time.Second {
-			t.Errorf("c leads after %v", took)
-		}
-	})
+	}
 }
 
 // TestS6NothingIsReleasedWhileAWriteHasNoAnswer, even if the lock does not obey its

@@ -379,22 +379,6 @@ func TestS3ASilentWatchIsDoubtedOnceByARead(t *testing.T) {
 	})
 }
 
-func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		b := s.start("b")
-		const interval = timing.DefaultRenewInterval
-		time.Sleep(4*interval - time.Millisecond)
-		b.link.Set(lockstest.Fault{Mute: true}) // its connection dies
-		time.Sleep(2 * time.Millisecond)        // the last renewal
-		a.link.Set(cut)
-		b.link.Set(lockstest.Fault{})
-		_, took := b.Leads()
-		s.want("b leads", took, lease+interval/2-time.Millisecond)
-	})
-}
-
 // chatty is a lock whose watches report on request that nothing happened.
 type chatty struct {
 	locks.Lock
@@ -458,24 +442,6 @@ func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		first, _ := a.Leads()
-		time.Sleep(interval + time.Millisecond)
-		b := s.start("b")
-		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration = "", time.Second })
-		took, _ := a.Loses()
-		s.want("a's term ends", took, 0)
-		second, took := a.Leads()
-		s.want("a leads again", took, 0)
-		if second.Token <= first.Token || second.Cause != status.CauseReclaimed {
-			t.Errorf("after %+v came %+v", first, second)
-		}
-		b.Idles()
-	})
 }
 
 // afterAForeignTerm returns a follower that has seen a lead for a duration, then client-go
@@ -991,25 +957,5 @@ func TestAHistoryThatWentBackIsBelievedAfterAFullWait(t *testing.T) {
 			t.Error("nobody leads after the restored lease has run out")
 		}
 		s.Restored = true // and with it the promise about tokens
-	})
-}
-
-// TestS3AnotherVersionOfTheSameRenewalIsNoNews: the candidate asks after the leader's silence, once,
-// however often somebody else writes.
-func TestS3AnotherVersionOfTheSameRenewalIsNoNews(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		b := s.start("b")
-		time.Sleep(2*interval + interval/4)
-		a.link.Set(cut)
-		before := b.link.Calls("read")
-		for i := range 8 {
-			time.Sleep(interval / 2)
-			s.write(func(r *locks.Record) { r.Evacuated = fmt.Sprint("z", i) })
-		}
-		if got := b.link.Calls("read") - before; got != 1 {
-			t.Errorf("%d reads in a silence", got)
-		}
 	})
 }

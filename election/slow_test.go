@@ -48,19 +48,6 @@ func TestLeadershipHoldsWhileTwoAnswersFitIntoARenewDeadline(t *testing.T) {
 	}
 }
 
-// TestS1ASlowRenewalExtendsTrustFromWhenItWasSent, not from the answer.
-func TestS1ASlowRenewalExtendsTrustFromWhenItWasSent(t *testing.T) {
-	scenario(t, func(s *stage) {
-		term := onSlow(s, fitting).Term()
-		for range 100 {
-			time.Sleep(time.Second / 3)
-			if left := term.TrustedFor(); left > deadline-fitting {
-				t.Fatalf("trusted for another %v, though each answer is %v late", left, fitting)
-			}
-		}
-	})
-}
-
 // TestS5NothingRenewsAReleasedRecord: renewals are under way when the work ends.
 func TestS5NothingRenewsAReleasedRecord(t *testing.T) {
 	scenario(t, func(s *stage) {

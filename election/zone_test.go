@@ -30,27 +30,6 @@ func zoned(config *election.Config) (tell func(zone string)) {
 	return func(zone string) { zones <- zone; synctest.Wait() }
 }
 
-func TestAZoneThatBecomesKnownIsOnTheRecordWithTheNextRenewal(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var tell func(string)
-		a := s.start("a", func(c *election.Config) { tell = zoned(c) })
-		if term, _ := a.Leads(); term.Zone != "" || s.record().Details.Zone != "" {
-			t.Errorf("zone %q, on the record %q", term.Zone, s.record().Details.Zone)
-		}
-		writes := a.link.Calls("write")
-		tell("z1")
-		time.Sleep(interval + interval/2)
-		if got := s.record().Details.Zone; got != "z1" {
-			t.Errorf("the record says zone %q", got)
-		}
-		time.Sleep(8*interval + interval/2)
-		if n := a.link.Calls("write") - writes; n < 9 || n > 10 {
-			t.Errorf("%d writes in ten intervals", n)
-		}
-		a.Stays()
-	})
-}
-
 // TestAZoneThatBecomesKnownDecidesTheTakeoverDelay from then on.
 func TestAZoneThatBecomesKnownDecidesTheTakeoverDelay(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
