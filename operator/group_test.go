@@ -13,7 +13,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
@@ -129,28 +128,4 @@ func TestToolsKnowTheCandidatesOfAGroupsLocks(t *testing.T) {
 		}
 	}
 	end()
-}
-
-// TestM12NoGroupTakesALockBesideALegacyOne: a ConfigMap of the lock's name is a leader-for-life lock.
-func TestM12NoGroupTakesALockBesideALegacyOne(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
-		server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Name: "op", Namespace: "ns", UID: "m",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "old", UID: "old"}},
-		}})
-		g, err := NewGroup(t.Context(), "my-operator", o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
-		defer stop()
-		if err := g.Run(ctx, "op", func(context.Context, election.Term) error { t.Error("it leads"); return nil }); err != nil {
-			t.Error(err)
-		}
-		server.Mu.Lock()
-		defer server.Mu.Unlock()
-		if _, is := server.Objects[leasePath]; is {
-			t.Error("it has made the Lease")
-		}
-	})
 }

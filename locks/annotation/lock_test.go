@@ -162,26 +162,6 @@ func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 	})
 }
 
-// TestALegacyElectorAndThisLockTakeTurns: the legacy elector writes only its record.
-func TestALegacyElectorAndThisLockTakeTurns(t *testing.T) {
-	forEachKind(t, func(t *testing.T, kind Kind) {
-		l, server := newLock(t, kind)
-		mustWrite(t, l, locks.Version{}, held())
-		server.Change(pathOf(kind), func(o object) {
-			annotationsOf(o)[AnnotationRecord] = `{"holderIdentity":"legacy","leaseDurationSeconds":15,"acquireTime":"2026-07-01T09:00:00Z","renewTime":"2026-07-01T09:00:02Z","leaderTransitions":8}`
-		})
-		theirs := mustRead(t, l)
-		if r := theirs.Record; r.Holder != "legacy" || r.Transitions != 8 || r.Details != held().Details || r.RenewTime.Nanosecond() != 0 {
-			t.Errorf("read %+v", r)
-		}
-		ours := held()
-		ours.Holder, ours.Details = "b", locks.Details{Holder: "b"}
-		if s := mustWrite(t, l, theirs.Version, ours); !same(s.Record, ours) {
-			t.Errorf("\n got %+v\nwant %+v", s.Record, ours)
-		}
-	})
-}
-
 func TestWhatIsNoLockOfThisKindIsNeitherReadNorWatched(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {
 		for name, tc := range map[string]struct {
@@ -247,31 +227,6 @@ func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func TestErrorsNameTheObjectAndTheSentinel(t *testing.T) {
-	refusing := func(resource string) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create"}[r.Method]
-			if r.URL.Query().Has("watch") {
-				verb = "watch"
-			}
-			apitest.Reply(w, http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `User "jane" cannot `+verb+` resource`, resource, "lock"))
-		}
-	}
-	forEachKind(t, func(t *testing.T, kind Kind) {
-		l := mustNew(t, kind, refusing(string(kind)))
-		for verb, call := range map[string]func(context.Context) error{
-			"get":    func(ctx context.Context) error { _, err := l.Read(ctx); return err },
-			"create": func(ctx context.Context) error { _, err := l.Write(ctx, locks.Version{}, held()); return err },
-			"watch":  func(ctx context.Context) error { return l.Watch(ctx, locks.Version{}, nil) },
-		} {
-			err := call(t.Context())
-			if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on `+string(kind)+` in namespace "ns"`) {
-				t.Errorf("%s: %v", verb, err)
-			}
-		}
-	})
 }
 
 func TestALongDurationIsHonoredAndWarnedOf(t *testing.T) {

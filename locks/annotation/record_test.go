@@ -217,14 +217,6 @@ func TestS3ARecordOfAnotherLibraryIsReadInFullOrRefused(t *testing.T) {
 	}
 }
 
-func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
-	for name, r := range map[string]locks.Record{"held": held(), "released": released(), "no times": {Holder: "a", LeaseDuration: time.Second}} {
-		if got := mustReadRecord(t, written(t, r)); !same(got, r) {
-			t.Errorf("%s:\n got %+v\nwant %+v", name, got, r)
-		}
-	}
-}
-
 // TestRenewalsWithinASecondDiffer for readers of this library; the elector makes them
 // differ by at least a microsecond.
 func TestRenewalsWithinASecondDiffer(t *testing.T) {
