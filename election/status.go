@@ -58,7 +58,7 @@ type Transition struct {
 type board struct {
 	mu     sync.Mutex
 	status Status
-	feeds  []*feed // some may have ended
+	feeds  []*feed
 }
 
 func (b *board) read() Status {
@@ -73,7 +73,13 @@ func (b *board) publish(c status.Change, cause error, change func(*Status)) Tran
 	defer b.mu.Unlock()
 	change(&b.status)
 	t := Transition{Change: c, At: time.Now(), Cause: cause, Status: b.status}
-	b.feeds = slices.DeleteFunc(b.feeds, func(f *feed) bool { return !f.add(t) })
+	for _, f := range b.feeds {
+		f.queue = append(f.queue, t)
+		select {
+		case f.more <- struct{}{}:
+		default:
+		}
+	}
 	return t
 }
 
@@ -88,6 +94,19 @@ func (b *board) update(change func(*Status)) {
 func (b *board) subscribe(f *feed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.feeds = slices.DeleteFunc(b.feeds, (*feed).over)
 	b.feeds = append(b.feeds, f)
+}
+
+func (b *board) unsubscribe(f *feed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.feeds = slices.DeleteFunc(b.feeds, func(other *feed) bool { return other == f })
+}
+
+// takeAll returns what a feed has got since the last call.
+func (b *board) takeAll(f *feed) (all []Transition) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, f.queue = f.queue, nil
+	return all
 }
