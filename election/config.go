@@ -28,7 +28,6 @@ type Takeover struct {
 	Cause        status.Cause // how the lock came to be free
 	Previous     string       // the last holder; empty if unknown
 	PreviousZone string       // the zone of the last holder; empty if unknown
-	PreviousPod  locks.Pod    // zero if unknown
 	// Candidate is the one whose takeover delay is asked for. It need not be this
 	// process: an elector ranks its peers too.
 	Candidate locks.Candidate

@@ -4,7 +4,6 @@
 package election
 
 import (
-	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -33,5 +32,5 @@ func NewRanking(c Config) *Ranking {
 // Meet notes the peers, and ranks them as the successors of a holder that hands over.
 func (k *Ranking) Meet(peers []locks.Peer, previous string) {
 	k.run.setPeers(peers)
-	_ = slices.SortedFunc(slices.Values(k.run.peers), k.run.sooner(k.run.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: previous})))
+	_ = k.run.first(k.run.peers, k.run.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: previous}))
 }

@@ -65,14 +65,6 @@ func (f stepDownRequest) afterTerm(last *workWatchdog) error {
 	return ErrNotLeading
 }
 
-// tooLate is the answer if the work was late already.
-func (f stepDownRequest) tooLate(cause error) error {
-	if f.to != nil {
-		return fmt.Errorf("%w: %w", ErrStopping, cause)
-	}
-	return f.notReleased(notInTime, cause)
-}
-
 // notReleased is the answer for a term whose lock was not released.
 func (f stepDownRequest) notReleased(why string, cause error) error {
 	err := ErrNotReleased
@@ -104,8 +96,8 @@ func (e *Elector) stepDown(ctx context.Context, f stepDownRequest) error {
 		case err := <-f.over:
 			return err
 		case <-dog.late: // even if the loop hangs
-			if loop != nil {
-				return f.tooLate(context.Cause(dog.work))
+			if loop != nil && f.to != nil {
+				return fmt.Errorf("%w: %w", ErrStopping, context.Cause(dog.work))
 			}
 			return f.notReleased(notInTime, context.Cause(dog.work))
 		case <-inside.Done():
@@ -222,8 +214,7 @@ func (r *run) chooseSuccessor(to locks.Successor) (string, error) {
 	if len(fit) == 0 {
 		return "", unfit
 	}
-	over := r.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: r.me.Identity, Details: rules.DetailsOf(r.me)})
-	return slices.MinFunc(fit, r.sooner(over)).Identity, nil
+	return r.first(fit, r.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: r.me.Identity, Details: rules.DetailsOf(r.me)})), nil
 }
 
 // fit returns the candidates that a handover may go to, by identity; or why
@@ -251,29 +242,13 @@ func (r *run) fit(to locks.Successor) (fit []locks.Peer, unfit error) {
 			}
 		case p.Unhealthy != "":
 			unfit = fmt.Errorf("%w: %s: %s", ErrSuccessorUnhealthy, p.Identity, p.Unhealthy)
-		case to.Identity == "" && now.Before(r.noShows[p.Identity].until):
+		case to.Identity == "" && now.Before(r.noShows[p.Identity]):
 			unfit = fmt.Errorf("%w: %s did not take the lock when it was named before", ErrNoSuccessor, p.Identity)
 		default:
 			fit = append(fit, p)
 		}
 	}
 	return fit, unfit
-}
-
-// noShow is a successor that did not take the lock.
-type noShow struct {
-	times int
-	until time.Time // until then it is not chosen again
-}
-
-// noteNoShow notes that a successor did not take the lock. Config.WatchPeers may report it as
-// alive for long after its node died. The elector does not choose it again for a while,
-// which doubles each time, because each try costs a Precedence.
-func (r *run) noteNoShow(identity string) {
-	n := r.noShows[identity]
-	n.until = time.Now().Add(8 * r.config.Timing.LeaseDuration << min(n.times, 8))
-	n.times++
-	r.noShows[identity] = n
 }
 
 // answerRequest answers a request on the record. The next renewal removes the request.

@@ -22,7 +22,8 @@ import (
 // unless all candidates that it knows from Config.WatchPeers are unhealthy too.
 //
 // A leader that has been unhealthy for After ends its term in good order, with
-// [ErrUnhealthy], and leaves the lock to others for StayBack. If it knows the other
+// [ErrUnhealthy], and leaves the lock to others for two LeaseDurations, even if it is healthy
+// again sooner, unless it knows that none of them is healthy. If it knows the other
 // candidates and none of them is healthy, it leads on and says so in
 // Status.Unhealthy, because an unhealthy leader does more than none. Without
 // Config.WatchPeers it ends its term in any case. If no healthy candidate then takes the
@@ -40,10 +41,6 @@ type Health struct {
 	// After is how long a leader must be unhealthy before it gives up. Zero means the
 	// LeaseDuration, so that it is replaced about as soon as a dead leader would be.
 	After time.Duration
-	// StayBack is how long a leader that gave up leaves the lock to others, even if it
-	// is healthy again sooner, unless it knows that none of them is healthy. Zero means
-	// two LeaseDurations.
-	StayBack time.Duration
 	// Required keeps an unhealthy candidate from leading even if nobody else can.
 	Required bool
 }
@@ -55,13 +52,12 @@ var ErrUnwilling = errors.New("unwilling to lead")
 func (h Health) withDefaults(t Timing) Health {
 	h.Interval = cmp.Or(h.Interval, t.RenewInterval)
 	h.After = cmp.Or(h.After, t.LeaseDuration)
-	h.StayBack = cmp.Or(h.StayBack, 2*t.LeaseDuration)
 	return h
 }
 
 func (h Health) validate() error {
 	var errs []error
-	for name, d := range map[string]time.Duration{"Interval": h.Interval, "After": h.After, "StayBack": h.StayBack} {
+	for name, d := range map[string]time.Duration{"Interval": h.Interval, "After": h.After} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%w: Health.%s is %v: use a positive duration, or 0 for the default", ErrConfig, name, d))
 		}

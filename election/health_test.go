@@ -307,7 +307,7 @@ func TestACheckThatHangsMeansUnhealthyAndIsNotStartedTwice(t *testing.T) {
 func TestHealthThatMakesNoSenseIsRefused(t *testing.T) {
 	well := func(context.Context) error { return nil }
 	for _, health := range []election.Health{
-		{Check: well, Interval: -1}, {Check: well, After: -1}, {Check: well, StayBack: -1}, {Required: true},
+		{Check: well, Interval: -1}, {Check: well, After: -1}, {Required: true},
 	} {
 		_, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, Health: health})
 		if !errors.Is(err, election.ErrConfig) {

@@ -103,7 +103,7 @@ func (l *leadership) start(won acquisition) {
 	l.forfeited.Store(false)
 	l.keptTerm = nil
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
-		l.noteNoShow(named)
+		l.noShows[named] = time.Now().Add(8 * l.config.Timing.LeaseDuration) // its presence may stay for long after its node died
 	}
 	l.failover = l.report.won(won, l.term)
 	l.trace = l.failover.traceparent()

@@ -41,14 +41,14 @@ type run struct {
 	peers         []locks.Peer          // all candidates that are known, by identity
 	healthUpdates chan error            // nil without Health.Check
 
-	noShows  map[string]noShow // successors that did not take the lock, by identity
-	keptTerm *leadership       // the last term, if its lock is still to be given up
-	holdOff  time.Time         // no takeover before this: this candidate gave the lock up
-	outage   rules.Outage      // of the API, as this candidacy sees it
-	fitness  fitness           // of this candidate
-	adoption adoption          // the guardian's part in the term
-	workDone chan error        // gets what the work returned; nil while there is no work
-	endBegan time.Time         // when the end of Run began; zero before
+	noShows  map[string]time.Time // by identity: until then a successor that did not take the lock is not chosen again
+	keptTerm *leadership          // the last term, if its lock is still to be given up
+	holdOff  time.Time            // no takeover before this: this candidate gave the lock up
+	outage   rules.Outage         // of the API, as this candidacy sees it
+	fitness  fitness              // of this candidate
+	adoption adoption             // the guardian's part in the term
+	workDone chan error           // gets what the work returned; nil while there is no work
+	endBegan time.Time            // when the end of Run began; zero before
 }
 
 func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error) *run {
@@ -69,7 +69,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Forfeited:    e.forfeited.Load(),
 		}),
 		share:   rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
-		noShows: map[string]noShow{},
+		noShows: map[string]time.Time{},
 	}
 	r.observer.Follow(e.config.ProcessLock())
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}

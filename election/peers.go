@@ -51,7 +51,6 @@ func (r *run) takeover(f rules.Freeing) Takeover {
 		Cause:        f.Cause,
 		Previous:     f.Holder,
 		PreviousZone: f.Details.Zone,
-		PreviousPod:  f.Details.Pod,
 		Candidate:    r.me,
 		Peers:        r.peers,
 		Evacuated:    rules.Evacuated(r.observer.LastRecord().Evacuated, time.Now()),
@@ -67,20 +66,14 @@ func (r *run) takeoverDelay(t Takeover) time.Duration {
 	return max(0, r.config.TakeoverDelay(t))
 }
 
-// sooner returns a function that compares candidates by who comes first at a takeover. It asks for each
-// takeover delay once.
-func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
-	starts := map[string]time.Duration{}
-	start := func(p locks.Peer) time.Duration {
-		delay, known := starts[p.Identity]
-		if !known {
-			t.Candidate = p.Candidate
-			delay = r.takeoverDelay(t)
-			starts[p.Identity] = delay
+// first returns which of some candidates, sorted by identity, comes first at a takeover.
+func (r *run) first(some []locks.Peer, t Takeover) (identity string) {
+	var least time.Duration
+	for _, p := range some {
+		t.Candidate = p.Candidate
+		if delay := r.takeoverDelay(t); identity == "" || delay < least {
+			identity, least = p.Identity, delay
 		}
-		return delay
 	}
-	return func(a, b locks.Peer) int {
-		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))
-	}
+	return identity
 }

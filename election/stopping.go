@@ -86,7 +86,7 @@ func (l *leadership) conclude() {
 	l.trust.end()
 	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
 	if errors.Is(l.cause, ErrUnhealthy) {
-		l.fitness.backAt = time.Now().Add(l.config.Health.StayBack)
+		l.fitness.backAt = time.Now().Add(2 * l.config.Timing.LeaseDuration)
 	}
 	again, err := l.outcome()
 	l.answerStepDowns()

@@ -36,8 +36,8 @@ type Order struct {
 //  3. The zone of a holder that fell silent comes after the others, because it
 //     may have failed. The zone of one that gave the lock up or is proven dead does not.
 //  4. Preferred zones come in their order, before others and unknown ones.
-//  5. The pod of a holder that is proven dead goes before others: its container
-//     has been restarted, and it may be the only one that knows.
+//  5. A candidate that has the proof of the holder's death goes before its equals, which
+//     do not know of it.
 //  6. Candidates equal in all that go by a hash of identity and lock, so
 //     that the locks of a program with many are spread over its replicas.
 //
@@ -132,7 +132,7 @@ func (o Order) queue(t election.Takeover) []place {
 
 func (o Order) place(p locks.Peer, t election.Takeover) place {
 	at := place{identity: p.Identity, hash: hash(p.Identity, t.Lock), evacuated: evacuated(p.Zone, t)}
-	if t.Cause == status.CauseDied && p.Pod != (locks.Pod{}) && p.Pod == t.PreviousPod {
+	if t.Cause == status.CauseDied && p.Identity == t.Candidate.Identity {
 		at.hash = 0
 	}
 	unsure := p.Zone == "" && len(t.Evacuated) > 0
@@ -197,7 +197,7 @@ type cache struct {
 }
 
 func (c *cache) takeoverDelay(t election.Takeover) time.Duration {
-	if len(t.Peers) > 0 && t.Candidate.Identity != t.Previous { // otherwise it has a place of its own
+	if len(t.Peers) > 0 && t.Candidate.Identity != t.Previous && t.Cause != status.CauseDied { // otherwise it has a place of its own
 		if delay, known := c.lookUp(t); known {
 			return delay
 		}
@@ -230,7 +230,7 @@ func (o Order) rank(t election.Takeover) map[string]time.Duration {
 // sameRanking reports whether everything that a ranking depends on is the same.
 func sameRanking(a, b election.Takeover) bool {
 	return a.Lock == b.Lock && a.Cause == b.Cause &&
-		a.Previous == b.Previous && a.PreviousZone == b.PreviousZone && a.PreviousPod == b.PreviousPod &&
+		a.Previous == b.Previous && a.PreviousZone == b.PreviousZone &&
 		samePeers(a.Peers, b.Peers) && slices.Equal(a.Evacuated, b.Evacuated)
 }
 

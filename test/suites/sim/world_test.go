@@ -330,7 +330,7 @@ func (p *process) elect(lock locks.Lock) {
 	}
 	if p.dice.IntN(4) == 0 {
 		config.Health = election.Health{
-			Check: p.check, Interval: p.timing.LeaseDuration / 2, After: p.timing.LeaseDuration / 2, StayBack: p.timing.LeaseDuration,
+			Check: p.check, Interval: p.timing.LeaseDuration / 2, After: p.timing.LeaseDuration / 2,
 		}
 	}
 	config.ProcessLock = func() string {
