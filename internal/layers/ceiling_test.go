@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,18 +25,19 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":        25422, // without comments and blanks
-	"lines of tests":       58258,
-	"tokens of code":       192008,
-	"tokens of tests":      502831,
-	"words of Markdown":    33621,
-	"direct requirements":  9,   // of the root module
-	"exported names":       238, // of the root module, without fields
-	"options":              31,  // fields of operator.Options
-	"flags":                19,  // of an operator
-	"packages of internal": 22,  // the root module's
-	"lines of over 140":    911,
-	"files of over 500":    15,
+	"lines of code":         25422, // without comments and blanks
+	"lines of tests":        58258,
+	"tokens of code":        192008,
+	"tokens of tests":       502831,
+	"words of Markdown":     33621,
+	"direct requirements":   9,   // of the root module
+	"exported names":        238, // of the root module, without fields
+	"options":               31,  // fields of operator.Options
+	"flags":                 19,  // of an operator
+	"packages of internal":  22,  // the root module's
+	"lines of over 140":     911,
+	"lines of an afternoon": 3000, // of the files of docs/reading.md
+	"files of over 500":     15,
 }
 
 func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {
@@ -95,6 +97,18 @@ func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	is["packages of internal"] = len(internal)
+	page, err := os.ReadFile("../../docs/reading.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range regexp.MustCompile(`\]\(\.\./(\S+\.go)\)`).FindAllStringSubmatch(string(page), -1) {
+		source, err := os.ReadFile("../../" + link[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, _ := weigh(source)
+		is["lines of an afternoon"] += lines
+	}
 	requirements, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)
