@@ -116,19 +116,6 @@ func TestACandidateInNoPodIsReadyAsLongAsItRenewsItsPresence(t *testing.T) {
 	}
 }
 
-// TestWhatOnlyAMigrationNeedsOfACandidateIsNotPrinted with the status of a lock.
-func TestWhatOnlyAMigrationNeedsOfACandidateIsNotPrinted(t *testing.T) {
-	r, _ := reader(t, "a")
-	e, err := r.Election(t.Context(), key)
-	if err != nil || len(e.Candidates) != 1 || e.Candidates[0].Presence == "" {
-		t.Fatalf("read %+v, %v", e, err)
-	}
-	text, err := json.Marshal(e.Candidates[0])
-	if want := `{"identity":"a","pod":"a","zone":"za","mode":"auto"}`; err != nil || string(text) != want {
-		t.Errorf("printed %s, %v, want %s", text, err, want)
-	}
-}
-
 // TestAnIdentityOfAnyLengthIsThatOfBothLocks: the Lease's and the election record's are cut
 // in the same way.
 func TestAnIdentityOfAnyLengthIsThatOfBothLocks(t *testing.T) {
@@ -279,33 +266,6 @@ func TestAHolderThatHasNotRenewedForALeaseIsSilent(t *testing.T) {
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-tc.ago)}
 		if got := (inspect.Election{Lease: lease}).Silent(now); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-	}
-}
-
-// TestAZoneThatNobodyKnowsIsNone: neither counted nor taken for another.
-func TestAZoneThatNobodyKnowsIsNone(t *testing.T) {
-	in := func(zones ...string) (all []inspect.Candidate) {
-		for _, zone := range zones {
-			all = append(all, inspect.Candidate{Zone: zone})
-		}
-		return all
-	}
-	for name, tc := range map[string]struct {
-		all     []inspect.Candidate
-		zones   []string
-		unknown int
-		one     string
-	}{
-		"nobody":           {},
-		"all are known":    {in("zb", "za", "zb"), []string{"za", "zb"}, 0, ""},
-		"one zone":         {in("za", "za"), []string{"za"}, 0, "za"},
-		"one is not known": {in("za", ""), []string{"za"}, 1, ""},
-		"none is known":    {in("", ""), nil, 2, ""},
-	} {
-		zones, unknown := inspect.ZonesOf(tc.all)
-		if one := inspect.OneZone(tc.all); !slices.Equal(zones, tc.zones) || unknown != tc.unknown || one != tc.one {
-			t.Errorf("%s: %q, %d unknown, all in %q", name, zones, unknown, one)
 		}
 	}
 }

@@ -65,16 +65,6 @@ func TestSeveralLocksAreAListInTheirOrder(t *testing.T) {
 	})
 }
 
-// TestVIsTheLevelOfTheLog, as with kubectl.
-func TestVIsTheLevelOfTheLog(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.fill()
-		if r := w.run("status", "op", "-v=0"); r.code != exitOK {
-			t.Errorf("exit code %d: %s", r.code, r.errors)
-		}
-	})
-}
-
 // TestADryRunOfAHandoverChecksEverythingAndChangesNothing.
 func TestADryRunOfAHandoverChecksEverythingAndChangesNothing(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {

@@ -47,9 +47,6 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		"silent": {func(w *world) {
 			w.putLease(led(renewed(time.Minute)))
 		}, "problem lock op-a_1 (za) holds the lock and does not renew it", exitError},
-		"released": {func(w *world) {
-			w.putLease(led(releasedBy(time.Hour)))
-		}, "problem lock nobody leads: the lock is released and has been for 60m", exitError},
 		"just-released": {func(w *world) {
 			w.putLease(led(releasedBy(time.Second)))
 		}, "warning lock nobody leads: the lock became released 1s ago", exitOK},
@@ -106,10 +103,6 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 				w.announce("op", pod, "z"+pod[3:], why, inModeLease)
 			}
 		}, "problem lock nobody leads: the lock is released and has been for 60m, and no candidate took it", exitError},
-		"nobody-may-write": {func(w *world) {
-			w.lacks = map[string]bool{"update leases": true}
-			w.putLease(led(releasedBy(time.Hour), phased(record.PhaseDual, 1)))
-		}, "problem lock nobody leads: the lock is released and has been for 60m, and no candidate took it", exitError},
 		"legacy-pod-gone": {func(w *world) {
 			w.putLease(led(phased(record.PhaseDual, 1)))
 			w.putConfigMap("op", nil, byPod("old-0"))
@@ -120,14 +113,6 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			w.hosts("old-0", "zd", func(p *corev1.Pod, _ *corev1.Node) { p.Status.Conditions = nil })
 			w.putConfigMap("op", nil, byPod("old-0"))
 		}, "problem lock op-a_1 (za) has had the lock for 5m, with token 4711, and its work has not begun: legacy pod old-0 may still lead", exitError},
-		"garbage": {func(w *world) {
-			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("\x1b[2J"), LeaseDurationSeconds: ptr.To(int32(-7)), LeaseTransitions: ptr.To(int32(-1))}
-				for key := range l.Annotations {
-					l.Annotations[key] = "\x00 garbage=;\n,"
-				}
-			}))
-		}, "problem lock \ufffd[2J holds the lock and does not renew it", exitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
@@ -155,15 +140,11 @@ func saysLine(out, want string) bool {
 
 func TestDoctorLooksAtAllLocksInEveryFormat(t *testing.T) {
 	for name, args := range map[string][]string{
-		"doctor-all":      {"doctor"},
-		"doctor-json":     {"doctor", "op", "-o", "json"},
-		"doctor-yaml":     {"doctor", "op", "-o", "yaml"},
-		"doctor-template": {"doctor", "-o", "jsonpath={.problems} {.findings[?(@.result==\"problem\")].lock}"},
-		"doctor-absent":   {"doctor", "none"},
-		"doctor-account":  {"doctor", "none", "--service-account", "op"},
-		"doctor-nowhere":  {"doctor", "-n", "nss"},
-		"doctor-format":   {"doctor", "-o", "wide"},
-		"doctor-legacy":   {"doctor", "--legacy-name", "x"},
+		"doctor-all":     {"doctor"},
+		"doctor-json":    {"doctor", "op", "-o", "json"},
+		"doctor-absent":  {"doctor", "none"},
+		"doctor-account": {"doctor", "none", "--service-account", "op"},
+		"doctor-nowhere": {"doctor", "-n", "nss"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {

@@ -111,10 +111,6 @@ func TestAnEvacuationThatMakesNoSenseIsRefusedAndChangesNothing(t *testing.T) {
 	}{
 		"evacuate-unknown":      {"zx", nil},
 		"evacuate-no-namespace": {"za -n other", nil},
-		"evacuate-past":         {"za --until 1999-01-01T00:00:00Z", nil},
-		"evacuate-until":        {"za --until tomorrow", nil},
-		"evacuate-negative":     {"za --until=-1h", nil},
-		"evacuate-no-zone":      {"a,b", nil},
 		"evacuate-every-zone": {"zb", func(w *world) {
 			for _, lock := range []string{"alpha", "beta", "gamma"} {
 				w.annotate(lock, record.AnnotationEvacuated, "za,zc")

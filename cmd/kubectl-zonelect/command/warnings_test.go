@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,13 +36,6 @@ func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 		want    []string
 	}{
 		"nothing": {func(*world) {}, nil},
-		"all in one zone": {func(w *world) {
-			for _, pod := range []string{"op-b", "op-c"} {
-				w.announce("op", pod, "za", "", inModeLease)
-			}
-			w.server.Delete("/api/v1/nodes/node-zb")
-			w.server.Delete("/api/v1/nodes/node-zc")
-		}, []string{"note: op: all 3 candidates are in zone za, as all nodes are: nobody takes over when that zone dies"}},
 		"all in one zone of two": {func(w *world) {
 			for _, pod := range []string{"op-b", "op-c"} {
 				w.announce("op", pod, "za", "", inModeLease)
@@ -75,12 +67,6 @@ func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 		"a node that is gone": {func(w *world) {
 			w.server.Delete("/api/v1/nodes/node-zb")
 		}, []string{"warning: op: the node of op-b_1, node-zb, does not exist", "warning: op: zone zb has candidates and no nodes"}},
-		"a pod that ends": {func(w *world) {
-			w.hosts("op-b", "zb", func(p *corev1.Pod, _ *corev1.Node) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-		}, []string{"warning: op: the pod of op-b_1 is Terminating"}},
-		"a pod that has failed": {func(w *world) {
-			w.hosts("op-b", "zb", func(p *corev1.Pod, _ *corev1.Node) { p.Status.Phase = corev1.PodFailed })
-		}, []string{"warning: op: the pod of op-b_1 is Failed"}},
 		"a zone without candidates": {func(w *world) {
 			w.hosts("another", "zd")
 			w.hosts("third", "ze")

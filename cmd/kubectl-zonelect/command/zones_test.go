@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -183,25 +182,6 @@ func TestWhoIsNextGoesByWhatCandidatesKnow(t *testing.T) {
 		var next inspect.Next
 		if w.read(t, "status op", ".status.next", &next); next.Identity == "op-zb_1" || next.Zone == "" {
 			t.Errorf("next is %v, although no candidate knows that it is in the preferred zone", next)
-		}
-	})
-}
-
-// TestACopiedIdentityHidesNoZone: a presence that anybody made up does not say where a leader is.
-func TestACopiedIdentityHidesNoZone(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.hosts("other", "zb")
-		w.announce("op", "op-a", "za", "", func(o *presence.Object) { o.Zone = "" })
-		w.announce("op", "made-up", "zb", "", func(o *presence.Object) { o.Identity, o.Zone = "op-a_1", "" })
-		w.putLease(newLease("op", "op-a_1", "", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationNode] = "node-za" }))
-		var got inspect.Leader
-		if w.read(t, "status op", ".status.leader", &got); got.Zone != "za" {
-			t.Errorf("by the node on its Lease it leads in %q", got.Zone)
-		}
-		w.putLease(newLease("op", "op-a_1", "", func(l *coordinationv1.Lease) { delete(l.Annotations, record.AnnotationNode) }))
-		got = inspect.Leader{}
-		if w.read(t, "status op", ".status.leader", &got); got.Zone != "" {
-			t.Errorf("although two presences differ, it leads in %q", got.Zone)
 		}
 	})
 }
