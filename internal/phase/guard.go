@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,17 +29,11 @@ import (
 // on without looking, and logs that. Its methods are safe for concurrent use.
 type Guard struct {
 	*Tracker
-	config guardConfig
-}
-
-type guardConfig struct {
 	configMap *ownerref.ConfigMap // of the lock's name
 	timing    timing.Timing       // of the election, with its defaults
 	waiting   func(why string)    // told what the candidate waits for
 	log       logr.Logger
 }
-
-func newGuard(c guardConfig) *Guard { return &Guard{NewTracker(record.Legacy{}), c} }
 
 // NewLease returns the lock on the Lease that c describes, for programs that take no part in a
 // migration, or an error that lists what is wrong with c. core talks to the core group. t is the
@@ -48,7 +41,7 @@ func newGuard(c guardConfig) *Guard { return &Guard{NewTracker(record.Legacy{}),
 // candidate's presence, if that is not nil.
 func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *presence.Keeper) (*lease.Lock, error) {
 	configMap, err := ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name})
-	g := newGuard(guardConfig{configMap: configMap, timing: t, waiting: func(string) {}, log: c.Logger})
+	g := &Guard{NewTracker(record.Legacy{}), configMap, t, func(string) {}, c.Logger}
 	before := c.Annotate
 	c.Annotate = func(annotations map[string]string) map[string]string {
 		if before != nil {
@@ -59,7 +52,7 @@ func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *pres
 	c.Observe = g.Observe
 	c.Capabilities.Guardian, c.Capabilities.Phases = g, g.Phases
 	if keeper != nil {
-		g.config.waiting, c.Capabilities.Guardian = keeper.SetWaiting, keeper.Beside(g)
+		g.waiting, c.Capabilities.Guardian = keeper.SetWaiting, keeper.Beside(g)
 	}
 	lock, leaseErr := lease.New(c)
 	if err := errors.Join(leaseErr, err, t.Validate()); err != nil {
@@ -77,81 +70,31 @@ const (
 
 // Attend says whether this candidate may campaign, as [locks.Guardian] describes.
 func (g *Guard) Attend(ctx context.Context, permit func(locks.Permission)) error {
-	var wait sync.WaitGroup
-	defer wait.Wait()
 	said := locks.Permission{}
-	say := func(c locks.Permission) {
-		if c != said {
-			said = c
-			permit(c)
-			g.config.waiting(c.Why)
-		}
-	}
-	var look look
-	var again <-chan time.Time // the next look; nil for at once
 	for {
-		switch c := g.permission(); {
-		case said.Granted || !c.Granted:
-			look.end()
-			say(c)
-		case look.outdated(g.Stage()):
-			look.end()
-			continue
-		case look.answer == nil && again == nil:
-			look = g.look(ctx, &wait)
+		stage := g.Stage()
+		why := stage.Bars(g.LegacyLock())
+		now := locks.Permission{Granted: why == "", Why: why}
+		var again <-chan time.Time // the next look
+		if now.Granted && !said.Granted {
+			var pause time.Duration
+			now, pause = permissionBeside(g.checkNoLegacy(ctx))
+			again = time.After(pause)
+			if g.Stage() != stage {
+				continue // the ConfigMap may be of another phase
+			}
+		}
+		if ctx.Err() == nil && now != said {
+			said = now
+			permit(now)
+			g.waiting(now.Why)
 		}
 		select {
 		case <-g.changed:
-			again = nil
 		case <-again:
-			again = nil
-		case err := <-look.answer:
-			if g.permission().Granted && !look.outdated(g.Stage()) {
-				c, pause := permissionBeside(err)
-				say(c)
-				again = time.After(pause)
-			}
-			look.end()
-		case <-ctx.Done(): // with all looks
+		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// permission says whether this candidate may campaign in the latest phase.
-func (g *Guard) permission() locks.Permission {
-	why := g.Stage().Bars(g.LegacyLock())
-	return locks.Permission{Granted: why == "", Why: why}
-}
-
-// look is a look for a legacy ConfigMap that is under way, for as long as the server takes.
-type look struct {
-	stage  record.Stage // that was known first
-	answer chan error   // gets the answer; nil if no look is under way
-	cancel context.CancelFunc
-}
-
-// look looks for a legacy ConfigMap.
-func (g *Guard) look(ctx context.Context, wait *sync.WaitGroup) look {
-	ctx, cancel := context.WithCancel(ctx)
-	answer := make(chan error, 1)
-	wait.Go(func() { answer <- CheckNoLegacy(ctx, g.config.configMap, g.config.timing, g.config.log) })
-	return look{g.Stage(), answer, cancel}
-}
-
-// outdated reports whether the ConfigMap may be of a phase that began after the look.
-func (k *look) outdated(now record.Stage) bool {
-	if k.stage == (record.Stage{}) {
-		k.stage = now
-	}
-	return k.answer != nil && now != k.stage
-}
-
-// end ends the look, if one is under way.
-func (k *look) end() {
-	if k.answer != nil {
-		k.cancel()
-		*k = look{}
 	}
 }
 
@@ -170,24 +113,25 @@ func permissionBeside(err error) (locks.Permission, time.Duration) {
 // ErrPhase says that the phase on record, or a legacy lock, keeps this kind of candidate out.
 var ErrPhase = errors.New("not in this phase")
 
-// CheckNoLegacy reads the ConfigMap of a lock's name. It returns an error that wraps
+// checkNoLegacy reads the ConfigMap of the lock's name. It returns an error that wraps
 // ErrPhase if a candidate that knows the Lease alone may not campaign beside it. If
 // the ConfigMap may not be read, it returns nil and logs that. It has as much patience with the
-// server as an election of that timing.
-func CheckNoLegacy(ctx context.Context, configMap *ownerref.ConfigMap, t timing.Timing, log logr.Logger) error {
-	r, err := patience.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, configMap.Read) // the dial and the answer may take a RenewDeadline each
+// server as the election.
+func (g *Guard) checkNoLegacy(ctx context.Context) error {
+	t := g.timing
+	r, err := patience.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, g.configMap.Read) // the dial and the answer may take a RenewDeadline each
 	switch {
 	case errors.Is(err, locks.ErrForbidden):
-		log.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
+		g.log.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
 		return nil
 	case err != nil:
 		return err
 	case r.Condemned && (r.Kind == ownerref.Legacy || r.Kind == ownerref.Shield):
-		return fmt.Errorf("%w: %s is a %s, and %s: run this candidate in mode auto, or have the finalizers removed if no program uses it any more", ErrPhase, configMap.Name(), r.Kind, r.Lingering())
+		return fmt.Errorf("%w: %s is a %s, and %s: run this candidate in mode auto, or have the finalizers removed if no program uses it any more", ErrPhase, g.configMap.Name(), r.Kind, r.Lingering())
 	case r.Kind == ownerref.Legacy:
-		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", ErrPhase, configMap.Name(), r.Owner.Name)
+		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", ErrPhase, g.configMap.Name(), r.Owner.Name)
 	case r.Kind == ownerref.Shield:
-		return fmt.Errorf("%w: the ConfigMap %s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", ErrPhase, configMap.Name())
+		return fmt.Errorf("%w: the ConfigMap %s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", ErrPhase, g.configMap.Name())
 	}
 	return nil
 }

@@ -47,7 +47,6 @@ package multilock
 // These functions start goroutines; a test holds the list against the code. Attend and
 // Watch wait for theirs.
 //
-//	../../internal/phase/guard.go      Guard.look                   looks for a legacy ConfigMap; until the answer, or the end of Attend
 //	shield/keeper.go                   keeper.run                   keeps the presence; until the end of Attend
 //	shield/watch.go                    keeper.startWatch            one watch of the ConfigMap; until it ends, or the end of Attend
 //	shield/keeper.go                   keeper.act                   the requests of one action; until their answers, or their limit

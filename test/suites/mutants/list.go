@@ -514,7 +514,7 @@ var mutants = []mutant{
 		"internal/phase/guard.go", `case r.Kind == ownerref.Shield:`, `case false:`,
 		"locks/multilock/TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed"},
 	{"M12", "a look for a legacy ConfigMap counts though the phase has changed since",
-		"internal/phase/guard.go", `return k.answer != nil && now != k.stage`, `return false`,
+		"internal/phase/guard.go", `if g.Stage() != stage {`, `if false {`,
 		"locks/multilock/TestM12APhaseThatChangesDuringALookCounts"},
 	{"M12", "a candidate campaigns for a Lease whose phase is for others",
 		"locks/lease/lock.go", `s.Barred = record.StageOf(s.Version).Bars(record.LegacyOf(s.Version))`, `_ = record.StageOf`,
