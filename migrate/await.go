@@ -5,7 +5,6 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,23 +24,6 @@ const (
 	// leader that may be left alone renews much more often.
 	renewalMost = 30 * time.Second
 )
-
-// notFollowedError says that the context ended before the candidates had followed the phase.
-type notFollowedError struct {
-	phase Phase
-	why   []string // what prevents them
-	err   error    // the cause of the context's end
-}
-
-func (e *notFollowedError) Error() string {
-	why := strings.Join(e.why, "; ")
-	if errors.Is(e.err, context.DeadlineExceeded) {
-		return fmt.Sprintf("the candidates have not followed to phase %q in time: %s", e.phase, why)
-	}
-	return fmt.Sprintf("the candidates have not followed to phase %q: %s: %v", e.phase, why, e.err)
-}
-
-func (e *notFollowedError) Unwrap() error { return e.err }
 
 // Await waits until the candidates have followed the phase on record: the ConfigMap is an
 // armed shield (dual), sealed, gone (clean), or returned while nobody holds the Lease
@@ -72,7 +54,7 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 			why = []string{err.Error()} // the error may pass
 		}
 		if err := sleep.For(ctx, lookInterval); err != nil {
-			return last, &notFollowedError{last.Phase, why, err}
+			return last, fmt.Errorf("the candidates have not followed to phase %q: %s: %w", last.Phase, strings.Join(why, "; "), err)
 		}
 	}
 }
@@ -82,10 +64,7 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 func (r *Report) unfollowed(idle bool) []string {
 	cm, h := r.ConfigMap, r.holder()
 	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
-	stays, lingering := !cm.shield.Condemned, ""
-	if !stays {
-		lingering = ": " + cm.shield.Lingering()
-	}
+	stays, lingering := !cm.shield.Condemned, cm.shield.Lingering()
 	vacant := r.Lease.Holder == "" || idle
 	var done bool
 	why := ""
@@ -93,16 +72,16 @@ func (r *Report) unfollowed(idle bool) []string {
 	case r.legacy.Elected:
 		done, why = r.recordFollowed(vacant)
 	case r.Phase == Legacy:
-		done, why = !ours && vacant, "the ConfigMap is still "+string(cm.Kind)+lingering
+		done, why = !ours && vacant, "the ConfigMap is still "+string(cm.Kind)
 		if !vacant {
 			why = r.Lease.Holder + " still holds the Lease"
 		}
 	case r.Phase == Dual:
-		done, why = cm.Kind == ownerref.Shield && cm.Armed && stays && h != nil && r.shields(*h), r.undone("an armed shield with the leader among its owners")+lingering
+		done, why = cm.Kind == ownerref.Shield && cm.Armed && stays && h != nil && r.shields(*h), r.undone("an armed shield with the leader among its owners")
 	case r.Phase == Sealed:
-		done, why = cm.Kind == ownerref.Sealed && cm.Armed && stays, r.undone("sealed")+lingering
+		done, why = cm.Kind == ownerref.Sealed && cm.Armed && stays, r.undone("sealed")
 	case r.Phase == Clean:
-		done, why = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, r.undone("gone")+lingering
+		done, why = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, r.undone("gone")
 	default:
 		why = "no phase is on record"
 	}
@@ -112,6 +91,8 @@ func (r *Report) unfollowed(idle bool) []string {
 		return nil
 	case done:
 		why = fmt.Sprintf("the Lease does not say phase %s yet", r.Phase)
+	case lingering != "":
+		why += ": " + lingering
 	}
 	return slices.Concat([]string{why}, r.Problems, r.waiting(vacant))
 }

@@ -75,10 +75,8 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 	d, ours := inspect.DetailsOf(said)
 	r.Lease = LeaseReport{
 		Exists: true, Phase: Phase(stage.Phase), Step: stage.Step, Holder: said.Holder,
-		Ours: ours, Zone: d.Zone, Node: d.Node, Pod: d.Pod.String(), Token: d.Token,
-		Since: said.AcquireTime, Renewed: said.RenewTime, Transitions: said.Transitions,
-		DurationSeconds: int64(said.LeaseDuration / time.Second),
-		Expired:         lock.Lasts() > 0 && lock.Silent(time.Now()),
+		Ours: ours, Zone: d.Zone, Renewed: said.RenewTime, DurationSeconds: int64(said.LeaseDuration / time.Second),
+		Expired: lock.Lasts() > 0 && lock.Silent(time.Now()),
 	}
 	r.legacy, r.holders = record.ReadLegacy(lock.Lease.Annotations), record.ReadLegacyHolders(lock.Lease.Annotations)
 	return nil
@@ -119,7 +117,6 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	is := ownerref.Recognize(cm)
 	to := &r.ConfigMap
 	to.shield, to.Kind, to.Why, to.Armed = is, is.Kind, is.Why, is.Armed
-	to.Finalizers = is.Finalizers
 	to.Phase, to.Step = Phase(is.Phase), is.Step
 	if is.Kind == ownerref.Legacy {
 		to.Owner = is.Owner.String()
@@ -171,7 +168,7 @@ func (r *Report) elected(resource string, annotations map[string]string) {
 	if !found {
 		return
 	}
-	e := ElectionRecord{Resource: resource, Holder: said.HolderIdentity, Since: said.AcquireTime.Time, Renewed: said.RenewTime.Time}
+	e := ElectionRecord{Resource: resource, Holder: said.HolderIdentity}
 	e.Ours = e.Holder != "" && annotations[record.AnnotationHolder] == e.Holder
 	if err != nil {
 		e.Error = err.Error()

@@ -162,7 +162,7 @@ func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
 		var told []string
 		r, err := s.Await(ctx, func(why []string) { told = append(told, strings.Join(why, "; ")) })
 		if !errors.Is(err, context.DeadlineExceeded) || r.Phase != migrate.Dual ||
-			!strings.Contains(err.Error(), `to phase "dual" in time: `) || !strings.Contains(err.Error(), "a waits: legacy pods that may still lead: old (unreachable)") {
+			!strings.Contains(err.Error(), `to phase "dual": `) || !strings.Contains(err.Error(), "a waits: legacy pods that may still lead: old (unreachable)") {
 			s.t.Errorf("got %v", err)
 		}
 		if len(told) == 0 || len(told) > 3 || !strings.Contains(told[len(told)-1], "old (unreachable)") {
@@ -202,7 +202,7 @@ func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
 			}
 		}
 		late()
-		if r := s.report(); !slices.Equal(r.ConfigMap.Finalizers, []string{"example.com/hold"}) || !strings.Contains(strings.Join(r.Warnings, "; "), hold) {
+		if r := s.report(); !strings.Contains(strings.Join(r.Warnings, "; "), hold) {
 			s.t.Errorf("it reports %+v", r)
 		}
 		s.wants(1)
@@ -303,7 +303,7 @@ func TestThePlanSaysWhatTheNextStepDoesAndWhetherItCouldBeTaken(t *testing.T) {
 				s.t.Errorf("%s: %+v, %v", phase, p, err)
 			}
 			for _, step := range []*migrate.Step{p.Next, p.Back} {
-				if step != nil && (step.Does == "" || step.Verify == "" || step.Return == "" || step.From != phase) {
+				if step != nil && (step.Does == "" || step.Return == "" || step.From != phase) {
 					s.t.Errorf("%s: a step without words: %+v", phase, step)
 				}
 			}

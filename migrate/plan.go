@@ -6,7 +6,6 @@ package migrate
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -27,7 +26,6 @@ type Step struct {
 	// By is how it is taken: advance, rollback or clean. Empty means by hand.
 	By     string `json:"by,omitempty"`
 	Does   string `json:"does"`   // what it changes
-	Verify string `json:"verify"` // how to see that it has worked
 	Return string `json:"return"` // how to go back
 }
 
@@ -53,31 +51,24 @@ func (r *Report) course() course {
 var forLife = course{
 	{To: Dual,
 		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone.",
-		Verify: "The Lease has the annotation zonelect.dev/phase: dual, and each candidate has a presence. Once a candidate leads, the ConfigMap is owned by Leases and armed.",
 		Return: "Roll the old version out again: when the last candidate's pod is gone, the ConfigMap goes with it, and legacy pods lead."},
 	{From: Legacy, To: Dual, By: byAdvance,
 		Does:   "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, puts the shield up in the ConfigMap's place, and leads.",
-		Verify: "A candidate holds the Lease; the ConfigMap is owned by Leases and armed.",
 		Return: "Roll back to legacy."},
 	{From: Dual, To: Sealed, By: byAdvance,
 		Does:   "The leader takes all owners off the shield, so that it stays whatever pods go: legacy pods wait for good, also while no candidate runs. Leadership goes on.",
-		Verify: "The ConfigMap has no ownerReferences and says phase sealed.",
 		Return: "Roll back to dual: the leader gives the shield back to the candidates. Do so before the old version is rolled out."},
 	{From: Sealed, To: Clean, By: byClean,
 		Does:   "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. Leadership goes on.",
-		Verify: "The ConfigMap is gone; then candidates may be run in mode lease.",
 		Return: "Roll back to dual, while candidates run in mode auto and no legacy pod does."},
 	{From: Dual, To: Legacy, By: byRollback,
 		Does:   "The leader stops, takes the shield down and releases the Lease. If it dies before, the next candidate that gets the Lease takes the shield down. Candidates stay back until the phase is dual again. Legacy pods lead.",
-		Verify: "The ConfigMap is owned by a legacy pod, or gone; nobody holds the Lease.",
 		Return: "Advance to dual."},
 	{From: Sealed, To: Dual, By: byRollback,
 		Does:   "The leader gives the shield to the presences of all candidates, so that it goes when they have gone. Leadership goes on.",
-		Verify: "The ConfigMap is owned by Leases, is armed, and says phase dual. Then the old version may be rolled out.",
 		Return: "Advance to sealed."},
 	{From: Clean, To: Dual, By: byRollback,
 		Does:   "The leader puts the shield up again, counts the legacy pods, and arms it. Leadership goes on.",
-		Verify: "The ConfigMap is owned by Leases, is armed, and says phase dual.",
 		Return: "Advance to sealed."},
 }
 
@@ -86,27 +77,21 @@ var forLife = course{
 var byTime = course{
 	{To: Dual,
 		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Renew faster than the shortest LeaseDuration of the old ones asks for.",
-		Verify: "The Lease has the annotation zonelect.dev/phase: dual, each candidate has a presence, and once a candidate leads it holds the record too.",
 		Return: "Roll the old version out again."},
 	{From: Legacy, To: Dual, By: byAdvance,
 		Does:   "Candidates campaign again, for the record and the Lease together: they wait for the holder of the record.",
-		Verify: "A candidate holds the Lease and the record.",
 		Return: "Roll back to legacy."},
 	{From: Dual, To: Clean, By: byClean,
 		Does:   "The Lease alone is the lock. The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this from leading beside the candidates. Leadership goes on.",
-		Verify: "The legacy object has no election record; then candidates may be run in mode lease.",
 		Return: "Roll back to dual, while candidates run in mode auto and no legacy elector leads."},
 	{From: Dual, To: Legacy, By: byRollback,
 		Does:   "The leader stops and gives the record and the Lease up. Candidates stay back until the phase is dual again. Legacy electors lead.",
-		Verify: "A legacy elector holds the record; nobody holds the Lease.",
 		Return: "Advance to dual."},
 	{From: Sealed, To: Dual, By: byRollback,
 		Does:   "Nothing: an election record cannot be sealed, and candidates take that phase for dual. It was set by hand.",
-		Verify: "The Lease says phase dual.",
 		Return: "There is nothing to go back to."},
 	{From: Clean, To: Dual, By: byRollback,
 		Does:   "The leader takes the record again, and keeps legacy electors out from then on. Leadership goes on, unless one of them leads.",
-		Verify: "The Lease and the record have the same holder. Then the old version may be rolled out.",
 		Return: "Clean."},
 }
 
@@ -121,23 +106,25 @@ func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 		r.Warnings = append(r.Warnings, nothingToMigrate)
 		return Plan{Report: r}, nil
 	}
-	forward := func(s Step) bool { return s.From == r.Phase && s.By != byRollback }
-	p := Plan{Report: r, Next: r.course().find(forward), Back: r.course().stepBy(r.Phase, byRollback)}
+	p := Plan{Report: r, Next: r.course().step(r.Phase, "", ""), Back: r.course().step(r.Phase, byRollback, "")}
+	if p.Next != nil && p.Next.By == byRollback {
+		p.Next = nil
+	}
 	if p.Next != nil && p.Next.By != "" {
 		p.Checks, err = m.Preflight(ctx, p.Next.To)
 	}
 	return p, err
 }
 
-// stepBy returns the step that is taken in that way, where "" means by hand. It returns nil
-// if there is none.
-func (c course) stepBy(from Phase, by string) *Step {
-	return c.find(func(s Step) bool { return s.From == from && s.By == by })
-}
-
-// stepTo returns the step to a phase; nil if there is none, or only one by hand.
-func (c course) stepTo(from, to Phase) *Step {
-	return c.find(func(s Step) bool { return s.From == from && s.To == to && s.By != "" })
+// step returns a copy of the first step from a phase, in that way, to a phase, where "" means any way or
+// phase. It returns nil if there is none. What begins without a phase is by hand.
+func (c course) step(from Phase, by string, to Phase) *Step {
+	for _, s := range c {
+		if s.From == from && (by == "" || s.By == by) && (to == "" || s.To == to) {
+			return &s
+		}
+	}
+	return nil
 }
 
 // from names the steps that a command takes from a phase.
@@ -149,14 +136,4 @@ func (c course) from(p Phase) string {
 		}
 	}
 	return strings.Join(all, ", or ")
-}
-
-// find returns the first step that meets a condition; nil if none does.
-func (c course) find(meant func(Step) bool) *Step {
-	i := slices.IndexFunc(c, meant)
-	if i < 0 {
-		return nil
-	}
-	s := c[i] // a copy, which callers may change
-	return &s
 }

@@ -86,7 +86,7 @@ const kubeletPatience = 12 * time.Second
 func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 	p := &preflight{observer: &observer{Migration: m}, to: to}
 	r, err := p.look(ctx)
-	if err != nil || !order(r, to).OK {
+	if err != nil || !order(r, "", to).OK {
 		return p, err
 	}
 	if r.Phase != Legacy {
@@ -119,7 +119,7 @@ func (p *preflight) check(ctx context.Context) (Report, []Check, error) {
 	if err != nil {
 		return r, nil, err
 	}
-	checks := []Check{order(r, p.to)}
+	checks := []Check{order(r, "", p.to)}
 	if !checks[0].OK {
 		return r, checks, nil // the rest would be about another step
 	}
@@ -146,15 +146,24 @@ func (p *preflight) check(ctx context.Context) (Report, []Check, error) {
 	return r, checks, nil
 }
 
-func order(r Report, to Phase) Check {
-	c := Check{Name: checkOrder, Detail: fmt.Sprintf("from phase %s to %s", r.Phase, to), OK: r.course().stepTo(r.Phase, to) != nil}
+// order checks that a command takes a step from this phase, in that way, to a phase; "" means any.
+func order(r Report, by string, to Phase) Check {
+	s := r.course().step(r.Phase, by, to)
+	c := Check{Name: checkOrder, Detail: "from phase " + string(r.Phase), OK: s != nil && s.By != ""}
+	if to != "" {
+		c.Detail += " to " + string(to)
+	}
+	if c.OK {
+		return c
+	}
+	c.Detail = "there is no " + cmp.Or(by, "step") + " " + c.Detail
 	switch {
-	case c.OK:
 	case r.Phase == "":
 		c.Detail, c.ToDo = "no phase is on record", r.begin()
 	case r.Phase == to:
-		c.Detail = fmt.Sprintf("the phase is %s already", to)
-		c.ToDo = "nothing"
+		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"
+	case r.legacy.Elected && by == byAdvance && r.Phase == Dual:
+		c.ToDo = "an election record ends by time and cannot be sealed: finish the rollout, and then clean"
 	default:
 		c.ToDo = "take one step at a time, from here: " + r.course().from(r.Phase)
 	}

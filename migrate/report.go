@@ -55,19 +55,14 @@ type LeaseReport struct {
 	Exists bool   `json:"exists"`
 	Phase  Phase  `json:"phase,omitempty"`
 	Step   uint64 `json:"step,omitempty"`
-	// Holder is empty if nobody holds the Lease. Zone, Node, Pod ("name/uid") and Token are
-	// the holder's, if it has noted them. Otherwise Zone is the label of its node, if that is known.
+	// Holder is empty if nobody holds the Lease. Zone is the holder's, if it has noted it, or else the
+	// label of its node, if that is known.
 	Holder string `json:"holder,omitempty"`
 	Zone   string `json:"zone,omitempty"`
-	Node   string `json:"node,omitempty"`
-	Pod    string `json:"pod,omitempty"`
-	Token  uint64 `json:"token,omitempty"`
 	// Ours says that a zonelect program wrote the holder.
 	Ours            bool      `json:"ours"`
-	Since           time.Time `json:"since,omitzero"`
 	Renewed         time.Time `json:"renewed,omitzero"`
 	DurationSeconds int64     `json:"durationSeconds,omitempty"`
-	Transitions     int32     `json:"transitions"`
 	// Expired says that its holder has not renewed it in time, by the clock of this machine,
 	// which may be wrong. Candidates wait in full, by their own clocks.
 	Expired bool `json:"expired"`
@@ -89,8 +84,6 @@ type ConfigMapReport struct {
 	Armed     bool     `json:"armed"`
 	Presences []string `json:"presences,omitempty"`
 	Presumed  []string `json:"presumed,omitempty"`
-	// Finalizers keep a ConfigMap in place that was deleted already: it goes when they are gone.
-	Finalizers []string `json:"finalizers,omitempty"`
 	// Why says what a foreign object is, and what to do about it.
 	Why string `json:"why,omitempty"`
 	// Elected are the records that client-go's electors used before Leases, on the
@@ -105,34 +98,22 @@ type ElectionRecord struct {
 	Resource string `json:"resource"` // configmaps or endpoints
 	Holder   string `json:"holder,omitempty"`
 	// Ours says that a zonelect program wrote the holder.
-	Ours    bool      `json:"ours"`
-	Since   time.Time `json:"since,omitzero"`
-	Renewed time.Time `json:"renewed,omitzero"`
-	Error   string    `json:"error,omitempty"` // what in it cannot be read
+	Ours  bool   `json:"ours"`
+	Error string `json:"error,omitempty"` // what in it cannot be read
 }
 
 // Candidate is a program with a presence object at the lock. The presence says what was true
 // when it was written; only the pod tells whether the candidate still runs. A candidate in mode
-// lease takes no part in the migration: it is not counted as following the phase.
+// lease takes no part in the migration: it is not counted as following the phase. The command
+// status says more of each.
 type Candidate struct {
 	Identity string `json:"identity"`
 	Pod      string `json:"pod,omitempty"`
+	UID      string `json:"uid"` // of its pod
 	Zone     string `json:"zone,omitempty"`
-	// ZoneByNode says that the candidate does not know its zone: Zone is the label of its node.
-	ZoneByNode bool   `json:"zoneByNode,omitempty"`
-	Node       string `json:"node,omitempty"`
-	Version    string `json:"version,omitempty"`
-	Mode       string `json:"mode,omitempty"` // auto, dual or lease
-	// Waiting is what it waits for before it may lead, and Unhealthy why it says that it should
-	// not lead, in words.
-	Waiting   string `json:"waiting,omitempty"`
-	Unhealthy string `json:"unhealthy,omitempty"`
-	// TakeoverDelay is how it finds its takeover delay, in words; empty if it does not say.
-	TakeoverDelay string `json:"takeoverDelay,omitempty"`
-	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that is not Running.
-	PodState string `json:"podState,omitempty"`
-	Presence string `json:"presence"` // the name of its presence object
-	UID      string `json:"uid"`      // of its pod
+	Version  string `json:"version,omitempty"`
+	Mode     string `json:"mode,omitempty"`    // auto, dual or lease
+	Waiting  string `json:"waiting,omitempty"` // for what, before it may lead
 	// Exists says whether its pod exists. Ready is the pod's condition of that name.
 	Exists bool `json:"exists"`
 	Ready  bool `json:"ready"`
@@ -180,7 +161,7 @@ func (r *Report) begin() string {
 	if r.alone() {
 		return nothingToMigrate
 	}
-	return r.course().stepBy("", "").Does
+	return r.course().step("", "", "").Does
 }
 
 // leaseAlone reports whether the phase lets candidates in mode lease lead (M12).
@@ -211,11 +192,7 @@ func (r *Report) shields(c inspect.Candidate) bool {
 func (r *Report) candidates() []Candidate {
 	all := []Candidate{}
 	for _, c := range r.lock.Candidates {
-		all = append(all, Candidate{
-			Identity: c.Identity, Pod: c.Pod, Zone: c.Zone, ZoneByNode: c.ZoneByNode, Node: c.Node, Version: c.Version, Mode: c.Mode,
-			Waiting: c.Waiting, Unhealthy: c.Unhealthy, TakeoverDelay: c.TakeoverDelay, PodState: c.PodState,
-			Presence: c.Presence, UID: c.UID, Exists: c.Exists, Ready: c.Ready, Holds: r.holds(c), Shields: r.shields(c),
-		})
+		all = append(all, Candidate{c.Identity, c.Pod, c.UID, c.Zone, c.Version, c.Mode, c.Waiting, c.Exists, c.Ready, r.holds(c), r.shields(c)})
 	}
 	return all
 }

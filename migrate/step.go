@@ -84,32 +84,15 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 		return Outcome{}, err
 	}
 	out := Outcome{From: r.Phase, To: o.To, DryRun: o.DryRun}
-	step := r.course().stepBy(r.Phase, by)
-	if step == nil || o.To != "" && o.To != step.To {
-		return out, refused(&out, []Check{noSuchStep(r, by, step, o.To)}, o)
+	if c := order(r, by, o.To); !c.OK {
+		return out, refused(&out, []Check{c}, o)
 	}
-	out.To = step.To
+	out.To = r.course().step(r.Phase, by, o.To).To
 	p, err := m.prepare(ctx, out.To)
 	if err != nil {
 		return out, err
 	}
 	return p.take(ctx, out, r.stage(), o)
-}
-
-// noSuchStep is the check that fails if that step does not begin in this phase.
-func noSuchStep(r Report, by string, step *Step, to Phase) Check {
-	c := Check{Name: checkOrder, Detail: fmt.Sprintf("there is no %s from phase %q", by, r.Phase), ToDo: "from here: " + r.course().from(r.Phase)}
-	switch {
-	case to == r.Phase && to != "":
-		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"
-	case step != nil:
-		c.Detail, c.ToDo = fmt.Sprintf("%s does not lead from phase %s to %s", by, r.Phase, to), "go to "+string(step.To)
-	case r.Phase == "":
-		c.ToDo = r.begin()
-	case r.legacy.Elected && by == byAdvance && r.Phase == Dual:
-		c.ToDo = "an election record ends by time and cannot be sealed: finish the rollout, and then clean"
-	}
-	return c
 }
 
 // refused notes the checks, and returns an error if they fail.
