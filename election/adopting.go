@@ -44,7 +44,7 @@ func (l *leadership) startAdoption() {
 	l.adoption = adoption{permissions: make(chan locks.Permission, 1), done: make(chan error, 1), end: end}
 	done, clear := l.adoption.done, latestTo(l.adoption.permissions)
 	l.enter(adopting{l})
-	l.report.adopting(l.term)
+	l.report.adopting(l.term, false)
 	l.background.Go(func() {
 		err := l.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, Trust: l.term.TrustedFor}, clear)
 		lost := ctx.Err() == nil
@@ -90,7 +90,7 @@ func (l *leadership) adoptionEnded(err error) {
 	l.adoption.done = nil
 	if l.cause != nil {
 		if err != nil && !errors.Is(err, l.cause) && !errors.Is(err, context.Canceled) {
-			l.report.guardianFailed(err)
+			l.report.log.Error(err, "the lock's guardian could not finish after the term")
 		}
 		return
 	}

@@ -31,19 +31,18 @@ var ErrUntrusted = errors.New("the term is not trusted any more")
 //
 // The transport is safe for concurrent use if next is.
 func (t Term) Guard(next http.RoundTripper) http.RoundTripper {
-	return &guard{func() Term { return t }, nil, next}
+	return &guard{func() Term { return t }, next}
 }
 
 // Guard is [Term.Guard] for a client that outlives terms. Each write belongs to the
 // term that its context carries, or else to what [Elector.Term] returns when the write
 // begins.
 func (e *Elector) Guard(next http.RoundTripper) http.RoundTripper {
-	return &guard{e.Term, e.meters, next}
+	return &guard{e.Term, next}
 }
 
 type guard struct {
 	current func() Term
-	meters  *meters // count what is refused before the first term
 	next    http.RoundTripper
 }
 
@@ -60,10 +59,10 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper must close it; nothing was sent
 		}
-		return nil, g.refuse(req.Context(), term, false)
+		return nil, term.untrusted(false)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	forget := context.AfterFunc(term.trust.over, func() { cancel(g.refuse(ctx, term, true)) })
+	forget := context.AfterFunc(term.trust.over, func() { cancel(term.untrusted(true)) })
 	resp, err := g.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		forget()
@@ -107,16 +106,6 @@ func reason(ctx context.Context, err error) error {
 		return cause
 	}
 	return err
-}
-
-// refuse counts a write that is refused or cut off, and returns the error of it.
-func (g *guard) refuse(ctx context.Context, term Term, sent bool) error {
-	m := g.meters
-	if term.trust != nil {
-		m = term.trust.meters
-	}
-	m.refused(ctx)
-	return term.untrusted(sent)
 }
 
 // untrusted says that a write of the term was refused or, if it was sent, cut off.

@@ -189,7 +189,7 @@ func (l *leadership) handover() locks.Handover {
 	}
 	next, err := l.chooseSuccessor(*l.successor)
 	if err != nil {
-		l.report.noSuccessor(err)
+		l.report.log.Error(err, "the lock is handed over to nobody in particular")
 	}
 	if next == "" {
 		return locks.Handover{}
@@ -264,7 +264,7 @@ func (l *leadership) answerRequest() {
 	}
 	request, err := handovers.Parse(details.Request)
 	if err == nil && request.Holder != l.me.Identity {
-		l.report.requestVoid(request.Holder)
+		l.report.log.Info("ignoring a request for a handover: it asks another holder", "asks", request.Holder)
 		return
 	}
 	if err == nil && l.successor != nil && *l.successor == request.Successor {

@@ -125,7 +125,7 @@ func (r *run) setHealth(problem error) {
 		f.since = time.Now()
 	}
 	f.known, f.problem = true, problem
-	r.report.health(problem)
+	r.report.unhealthy(problem)
 }
 
 // othersWell reports whether another candidate is known to be healthy, and whether any

@@ -95,7 +95,6 @@ func (l *leadership) start(won acquisition) {
 	l.exchange.begin()
 	l.work, l.endWork = context.WithCancelCause(l.requests)
 	l.trust = newTrust(l.clock, l.exchange.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(l.trustRanOut()) })
-	l.trust.meters = l.meters
 	l.term.trust = l.trust
 	l.watchdog = newWorkWatchdog(l.work, l.config, l.term)
 	l.workWatchdog.Store(l.watchdog)

@@ -5,6 +5,7 @@ package election
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -76,7 +77,6 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	r.requester = newRequester(e.config, e.clock, &e.loopWatchdog, r.exchange)
 	r.watcher = &watcher{
 		lock: e.config.Lock, stream: stream{cancel: func() {}}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
-		restarted: r.report.watchRestarted,
 	}
 	r.watching, r.unwatch = context.WithCancel(r.requests)
 	return r
@@ -157,7 +157,8 @@ func (r *run) await() {
 		select {
 		case <-back:
 		case <-left.C:
-			r.report.abandoned(part.what)
+			err := fmt.Errorf("%s has not come back: a lock, credential plugin, WrapTransport or Dial that does not obey its context?", part.what)
+			r.report.log.Error(err, "Run returns without it")
 			return
 		}
 	}
@@ -255,6 +256,6 @@ func (r *run) observeEvent(e locks.Event, now time.Time) bool {
 
 // observed reports what the observer has seen.
 func (r *run) observed(news bool) bool {
-	r.report.seen(r.observer)
+	r.report.seen(r.observer.UID())
 	return news
 }

@@ -40,7 +40,7 @@ func watched[T any](ctx context.Context, r *run, watch func(context.Context, fun
 // setPeers notes who campaigns, in a new slice that never changes.
 func (r *run) setPeers(peers []locks.Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
-	r.report.peers(r.peers)
+	r.meters.know(r.peers)
 }
 
 // takeover returns what decides the takeover delay of this candidate, or of another one that is

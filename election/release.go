@@ -46,7 +46,7 @@ func (r *run) settle() bool {
 	if settled {
 		return true
 	}
-	r.report.mayLand()
+	r.report.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
 	if closeAll := r.config.Lock.Capabilities().CloseConnections; closeAll != nil {
 		closeAll()
 	}

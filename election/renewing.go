@@ -44,7 +44,7 @@ func (l *leadership) perform(do step, left time.Duration) {
 	if !base.Version.Exists() {
 		before = l.observer.LastRecord()
 		if l.remakes.Made(time.Now()) {
-			l.report.remaking(l.term)
+			l.report.log.Info("the record was deleted: recreating it", "token", l.term.Token)
 		}
 	}
 	l.renew(before, left)
@@ -184,7 +184,7 @@ func (l *leadership) mend() {
 		if newest.Partial {
 			what = "part of the record is gone"
 		}
-		l.report.mending(l.term, what)
+		l.report.log.Info(what+": mending it", "token", l.term.Token)
 		at := rules.Latest(now, l.mendAt)
 		l.mended, l.mendAt, l.renewAt = true, at.Add(spacing(l.config.Timing)), rules.Earliest(l.renewAt, at)
 	}

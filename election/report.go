@@ -6,16 +6,13 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 
-	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // reporter is told what happens during a Run. It publishes that as the status, and tells it to
@@ -74,12 +71,6 @@ func (p *reporter) staying(why string) {
 	if why != "" {
 		p.log.Info("staying in an evacuated zone", "why", why)
 	}
-}
-
-// health reports what the candidate's own check has found.
-func (p *reporter) health(problem error) {
-	p.meters.unhealthy(problem != nil, time.Now())
-	p.unhealthy(problem)
 }
 
 // unhealthy reports why the candidate should not lead, if that has changed.
@@ -142,44 +133,22 @@ func wording(err error) string {
 	return err.Error()
 }
 
-// mayLand reports that a write was given up and may land after the end of its term.
-func (p *reporter) mayLand() {
-	p.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
-}
-
-// watchRestarted reports that a watch follows one that ended like that.
-func (p *reporter) watchRestarted(after string) { p.meters.watchRestarted(p.ctx, after) }
-
-// seen reports what the observer has seen: the UID of the record's object, whether a term has begun,
-// and which zones leadership should leave.
-func (p *reporter) seen(o *rules.Observer) {
-	p.update(func(s *Status) { s.LockUID = o.UID() })
-	p.meters.evacuate(o.LastRecord().Evacuated)
-	if cause, began := o.Succession(); began {
-		p.meters.sawTransition(p.ctx, cause)
-	}
-}
-
-// peers reports who campaigns.
-func (p *reporter) peers(all []locks.Peer) { p.meters.know(all) }
+// seen reports the UID of the record's object.
+func (p *reporter) seen(uid string) { p.update(func(s *Status) { s.LockUID = uid }) }
 
 // won reports a takeover, and returns its span.
 func (p *reporter) won(a acquisition, t Term) *failover {
 	return p.telemetry.failover(p.ctx, a, t, p.meters)
 }
 
-// verifying reports that the lock is held, and that somebody else may still lead. The status has no
-// term yet that others could act on.
-func (p *reporter) verifying(t Term) {
+// adopting reports that the lock is held, and that the work may not begin yet. While somebody else may still
+// lead, the status has no term that others could act on.
+func (p *reporter) adopting(t Term, others bool) {
 	p.publish(status.ChangeAdopting, nil, func(s *Status) {
 		s.State, s.Holder, s.HolderZone = status.StateAdopting, t.Holder, t.Zone
-	})
-}
-
-// adopting reports that the lock is held, and that its guardian does not let the work begin yet.
-func (p *reporter) adopting(t Term) {
-	p.publish(status.ChangeAdopting, nil, func(s *Status) {
-		s.State, s.Term, s.Holder, s.HolderZone = status.StateAdopting, t, t.Holder, t.Zone
+		if !others {
+			s.Term = t
+		}
 	})
 }
 
@@ -190,34 +159,13 @@ func (p *reporter) leading(t Term, f *failover) {
 		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, t, t.Holder, t.Zone
 	}).At
 	p.meters.leading(p.ctx, t.trust)
-	p.meters.began(p.ctx, t, time.Now())
 	p.log.Info("leading", "token", t.Token, "cause", string(t.Cause), "previous", t.Previous, "at", at)
-}
-
-// remaking reports that the record of a term was deleted.
-func (p *reporter) remaking(t Term) {
-	p.log.Info("the record was deleted: recreating it", "token", t.Token)
-}
-
-// mending reports that the record of a term was changed.
-func (p *reporter) mending(t Term, what string) {
-	p.log.Info(what+": mending it", "token", t.Token)
-}
-
-// requestVoid reports a request on the record that asks another holder than this candidate.
-func (p *reporter) requestVoid(asked string) {
-	p.log.Info("ignoring a request for a handover: it asks another holder", "asks", asked)
 }
 
 // refused reports that a request on the record was refused.
 func (p *reporter) refused(why error) {
 	p.publish(status.ChangeRefused, why, func(*Status) {})
 	p.log.Info("a handover that was asked for is refused", "cause", why.Error())
-}
-
-// noSuccessor reports that a handover names nobody.
-func (p *reporter) noSuccessor(why error) {
-	p.log.Error(why, "the lock is handed over to nobody in particular")
 }
 
 // untrusted reports that a term is not trusted any more.
@@ -245,31 +193,16 @@ func (p *reporter) stopped(cause error) {
 	p.publish(status.ChangeStopped, cause, func(s *Status) { s.State, s.Overrun = status.StateFollower, false })
 }
 
-// guardianFailed reports an error that the guardian returned after the term.
-func (p *reporter) guardianFailed(err error) {
-	p.log.Error(err, "the lock's guardian could not finish after the term")
-}
-
 // termOver reports that a term is over, with its work and its guardian's part.
 func (p *reporter) termOver(cause error) {
 	p.untrusted()
-	p.meters.termEnded(p.ctx, cause, time.Now())
+	p.meters.termEnded(p.ctx, cause)
 }
 
 // released reports that the lock of a term was given up.
 func (p *reporter) released(t Term, cause error, to string) {
 	p.publish(status.ChangeReleased, cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })
 	p.log.Info("released", "token", t.Token, "to", to)
-}
-
-// workFailed reports an error that the work returned after its term.
-func (p *reporter) workFailed(err error) {
-	p.log.Error(err, "the work returned an error after its term")
-}
-
-// abandoned reports what the end of Run does not wait for any longer.
-func (p *reporter) abandoned(what string) {
-	p.log.Error(fmt.Errorf("%s has not come back: a lock, credential plugin, WrapTransport or Dial that does not obey its context?", what), "Run returns without it")
 }
 
 // ended reports that Run returns.

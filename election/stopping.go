@@ -112,7 +112,7 @@ func (l *leadership) outcome() (again bool, err error) {
 		return false, l.cause
 	}
 	if err := l.workError(l.workErr, l.cause); err != nil {
-		l.report.workFailed(err)
+		l.report.log.Error(err, "the work returned an error after its term")
 	}
 	return true, nil
 }

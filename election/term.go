@@ -101,7 +101,6 @@ type trust struct {
 	clock      clock
 	start      moment
 	checkEvery time.Duration
-	meters     *meters      // count what a guard refuses; set before others see the trust
 	until      atomic.Int64 // nanoseconds after start; no more than that is trusted
 	ended      atomic.Int64 // when the trust ended, likewise; zero before
 	timer      *time.Timer  // ends the work when trust runs out, whatever hangs

@@ -21,7 +21,7 @@ func (s verifying) proceed() time.Time {
 func (l *leadership) startVerifying() {
 	l.unverified = true
 	l.enter(verifying{l})
-	l.report.verifying(l.term)
+	l.report.adopting(l.term, true)
 }
 
 // verify goes on once nobody else can lead, and returns when to look again at the

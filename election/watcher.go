@@ -4,13 +4,11 @@
 package election
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/metrics"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -35,9 +33,6 @@ type watcher struct {
 	again  time.Time     // when to start the next; zero while one runs
 	pauses *pauses
 	wait   sync.WaitGroup
-
-	restarted func(after string) // called at the start of each watch but the first
-	over      string             // how the last watch ended; empty if it runs, or was ended for another
 }
 
 // start begins another watch. It keeps the one that runs, if any, until the new one says something.
@@ -47,10 +42,6 @@ func (w *watcher) start(ctx context.Context) {
 	} else {
 		w.cancel()
 	}
-	if !w.began.IsZero() {
-		w.restarted(cmp.Or(w.over, metrics.WatchReplaced))
-	}
-	w.over = ""
 	w.ended, w.again = make(chan error, 1), time.Time{}
 	w.began = time.Now()
 	w.heard = w.began
@@ -106,7 +97,6 @@ func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 		w.stream, w.kept, w.heard = *w.kept, nil, now
 		return
 	}
-	w.over = metrics.Result(err)
 	w.ended, w.events, w.again = nil, nil, now.Add(turn)
 	if err != nil || now.Sub(w.began) < time.Second {
 		w.again = w.again.Add(w.pauses.next())

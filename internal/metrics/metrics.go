@@ -29,7 +29,6 @@ const (
 	KeyHolderZone    = attribute.Key("election.holder.zone")
 	KeyPreviousZone  = attribute.Key("election.previous.zone")
 	KeyCandidateZone = attribute.Key("election.candidate.zone")
-	KeyEvacuatedZone = attribute.Key("election.evacuated.zone")
 	KeyPhase         = attribute.Key("election.phase")
 	KeyResult        = attribute.Key("election.result")
 
@@ -38,32 +37,25 @@ const (
 
 // Instruments are all instruments. An instrument that may have more than one series for each
 // lock has no attribute for the lock's name, so that 1,000 locks stay below the 2,000 series
-// that the SDK allows an instrument. Gauges of candidates, phases and evacuated zones are the
-// exception: locks that are many share their candidates, have no phase, and are seldom to leave
-// more than one zone.
+// that the SDK allows an instrument. Gauges of candidates and phases are the exception: locks
+// that are many share their candidates and have no phase.
 type Instruments struct {
-	Leader        metric.Int64Gauge
-	MasterStatus  metric.Int64Gauge // Leader, as client-go names it
-	TimeLeft      metric.Float64ObservableGauge
-	Candidates    metric.Int64ObservableGauge
-	Phase         metric.Int64ObservableGauge
-	Evacuated     metric.Int64ObservableGauge
-	UnhealthyTime metric.Float64ObservableCounter
-	Renewals      metric.Float64Histogram
-	Failovers     metric.Float64Histogram
-	Interruptions metric.Float64Histogram
-	Transitions   metric.Int64Counter
-	TermEnds      metric.Int64Counter
-	Overruns      metric.Int64Counter
-	Refusals      metric.Int64Counter
-	WatchRestarts metric.Int64Counter
+	Leader       metric.Int64Gauge
+	MasterStatus metric.Int64Gauge // Leader, as client-go names it
+	TimeLeft     metric.Float64ObservableGauge
+	Candidates   metric.Int64ObservableGauge
+	Phase        metric.Int64ObservableGauge
+	Renewals     metric.Float64Histogram
+	Failovers    metric.Float64Histogram
+	TermEnds     metric.Int64Counter
+	Overruns     metric.Int64Counter
 }
 
 // New returns the instruments of a provider, which is not nil.
 func New(provider metric.MeterProvider) (*Instruments, error) {
 	m := provider.Meter(Scope)
 	var i Instruments
-	var errs [15]error
+	var errs [9]error
 	i.Leader, errs[0] = m.Int64Gauge("election.leader", metric.WithUnit("{leader}"),
 		metric.WithDescription("1 while this candidate leads, else 0."))
 	i.MasterStatus, errs[1] = m.Int64Gauge("leader_election_master_status",
@@ -74,36 +66,20 @@ func New(provider metric.MeterProvider) (*Instruments, error) {
 		metric.WithDescription("Candidates that this one knows, itself included, by zone."))
 	i.Phase, errs[4] = m.Int64ObservableGauge("election.migration.phase", metric.WithUnit("{phase}"),
 		metric.WithDescription("1 for the phase of the migration that this candidate has seen last, 0 for the others."))
-	i.UnhealthyTime, errs[5] = m.Float64ObservableCounter("election.unhealthy.time", metric.WithUnit("s"),
-		metric.WithDescription("For how long this candidate was unhealthy by its own check."))
-	i.Renewals, errs[6] = m.Float64Histogram("election.renewal.duration", metric.WithUnit("s"),
+	i.Renewals, errs[5] = m.Float64Histogram("election.renewal.duration", metric.WithUnit("s"),
 		metric.WithDescription("Renewals that this candidate sent as the leader, from the request to the answer, by result."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10))
-	i.Failovers, errs[7] = m.Float64Histogram("election.failover.duration", metric.WithUnit("s"),
+	i.Failovers, errs[6] = m.Float64Histogram("election.failover.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from the last sign of life of a leader to the start of this candidate's work, by cause and zones."),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120))
-	i.Transitions, errs[8] = m.Int64Counter("election.transitions", metric.WithUnit("{transition}"),
-		metric.WithDescription("Terms that this candidate has seen begin, its own included, by how the lock came to be free."))
-	i.TermEnds, errs[9] = m.Int64Counter("election.term.ends", metric.WithUnit("{term}"),
+	i.TermEnds, errs[7] = m.Int64Counter("election.term.ends", metric.WithUnit("{term}"),
 		metric.WithDescription("Terms of this candidate that have ended, by why."))
-	i.Overruns, errs[10] = m.Int64Counter("election.stop.overruns", metric.WithUnit("{overrun}"),
+	i.Overruns, errs[8] = m.Int64Counter("election.stop.overruns", metric.WithUnit("{overrun}"),
 		metric.WithDescription("Terms whose work did not stop in the time that it had."))
-	i.Refusals, errs[11] = m.Int64Counter("election.guard.refusals", metric.WithUnit("{write}"),
-		metric.WithDescription("Writes of the work that a guard refused or cut off because their term was not trusted."))
-	i.WatchRestarts, errs[12] = m.Int64Counter("election.watch.restarts", metric.WithUnit("{restart}"),
-		metric.WithDescription("Watches that followed another one, by how that one ended."))
-	i.Evacuated, errs[13] = m.Int64ObservableGauge("election.zone.evacuated", metric.WithUnit("{zone}"),
-		metric.WithDescription("1 for each zone that leadership should leave now, by the record that this candidate has seen last."))
-	i.Interruptions, errs[14] = m.Float64Histogram("election.interruption.duration", metric.WithUnit("s"),
-		metric.WithDescription("For how long the work of this candidate stood because no renewal was answered, from its stop to its next beginning, if nobody else led meanwhile."),
-		metric.WithExplicitBucketBoundaries(.25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800))
 	return &i, errors.Join(errs[:]...)
 }
 
-// WatchReplaced is the KeyResult of a watch that was ended because another was wanted.
-const WatchReplaced = "replaced"
-
-// Result is the outcome of a request or a watch in one word.
+// Result is the outcome of a request in one word.
 func Result(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -111,8 +87,6 @@ func Result(err error) string {
 		return "ok"
 	case errors.Is(err, locks.ErrConflict):
 		return "conflict"
-	case errors.Is(err, locks.ErrVersionExpired):
-		return "version_expired"
 	case errors.Is(err, locks.ErrForbidden):
 		return "forbidden"
 	case errors.Is(err, locks.ErrNoAPI):

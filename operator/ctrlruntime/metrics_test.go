@@ -25,7 +25,7 @@ import (
 // later are the metrics of alerts that a manager has only when there is something to tell.
 var later = map[string]bool{
 	"election_renewal_duration_seconds_count": true, "election_stop_overruns_total": true,
-	"election_migration_phase": true, "election_zone_evacuated": true,
+	"election_migration_phase": true,
 }
 
 // metricsOf returns what the endpoint of a manager says while it leads.

@@ -224,22 +224,19 @@ func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	for _, c := range []metric.Int64Counter{i.Transitions, i.TermEnds, i.Overruns, i.Refusals, i.WatchRestarts} {
+	for _, c := range []metric.Int64Counter{i.TermEnds, i.Overruns} {
 		c.Add(ctx, 1)
 	}
 	i.Leader.Record(ctx, 1)
 	i.MasterStatus.Record(ctx, 1)
 	i.Renewals.Record(ctx, 1)
 	i.Failovers.Record(ctx, 1)
-	i.Interruptions.Record(ctx, 1)
 	if _, err := provider.Meter(metrics.Scope).RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveFloat64(i.TimeLeft, 1)
-		o.ObserveFloat64(i.UnhealthyTime, 1)
 		o.ObserveInt64(i.Candidates, 1)
 		o.ObserveInt64(i.Phase, 1)
-		o.ObserveInt64(i.Evacuated, 1)
 		return nil
-	}, i.TimeLeft, i.UnhealthyTime, i.Candidates, i.Phase, i.Evacuated); err != nil {
+	}, i.TimeLeft, i.Candidates, i.Phase); err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()

@@ -58,8 +58,6 @@ type Observer struct {
 	watchMaySkip bool   // the lock's watches may leave something out
 	exact        bool   // the watches leave nothing out, and show records as they were written
 	processLock  string // of this process
-
-	succession succession
 }
 
 // NewObserver returns an Observer that has seen nothing yet.
@@ -128,7 +126,6 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	defer o.noteOwn()
 	first, lostPart := !o.known, o.lostPart(s)
 	o.findOrigin(s, now)
-	o.noteSuccession(s.Record, now)
 	o.known, o.newest = true, s
 	if !s.Version.Exists() {
 		return // a deletion is not a release (S4): the record that was seen counts until it expires

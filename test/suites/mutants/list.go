@@ -272,7 +272,7 @@ var mutants = []mutant{
 		"election/guard.go", `if term.TrustedFor() <= 0 {`, `if false {`,
 		"election/TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted"},
 	{"S12", "the guard lets a write go on after the term",
-		"election/guard.go", `cancel(g.refuse(ctx, term, true)) })`, `})`,
+		"election/guard.go", `cancel(term.untrusted(true)) })`, `})`,
 		"election/TestS12AWriteThatIsOnItsWayIsCutOffAtTheTermsEnd"},
 	{"S12", "an upgraded connection goes on after the term",
 		"election/guard.go", `func() { _ = body.ReadCloser.Close() }`, `func() {}`,

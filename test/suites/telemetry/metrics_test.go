@@ -5,10 +5,8 @@ package telemetry_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -22,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -81,36 +78,15 @@ func TestTheTimeLeftIsWhatTheWorkMayTrust(t *testing.T) {
 	})
 }
 
-func TestForHowLongWorkStoodForWantOfAnAnswerIsTold(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.leads()
-		time.Sleep(noted)
-		a.link.Set(cut)
-		time.Sleep(time.Minute)
-		a.wantCounts("election.term.ends", "election.end", map[string]int64{"unanswered": 1})
-		stood := time.Now()
-		a.link.Set(lockstest.Fault{})
-		a.leads()
-		took := time.Minute - (deadline - (noted % interval)) + time.Since(stood)
-		h, _ := a.metric("election.interruption.duration").(metricdata.Histogram[float64])
-		if len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 || h.DataPoints[0].Sum != took.Seconds() {
-			s.t.Errorf("%+v, want one interruption of %v", h.DataPoints, took)
-		}
-	})
-}
-
 func TestNothingIsToldOfAnElectorThatHasEnded(t *testing.T) {
 	scenario(t, func(s *stage) {
 		peers := &two{}
 		a := s.start("a", func(c *election.Config) {
 			c.WatchPeers = peers.peers
-			c.Health.Check = func(context.Context) error { return nil }
 			c.Lock = phased{c.Lock, new(atomic.Value)}
 		})
 		a.leads()
-		s.evacuates("elsewhere")
-		observed := []string{"election.term.time_left", "election.candidates", "election.unhealthy.time", "election.migration.phase", "election.zone.evacuated"}
+		observed := []string{"election.term.time_left", "election.candidates", "election.migration.phase"}
 		told := func() (all []string) {
 			for _, name := range observed {
 				if a.metric(name) != nil {
@@ -167,90 +143,6 @@ func TestRenewalsAreMeasuredFromTheRequestToTheAnswer(t *testing.T) {
 	})
 }
 
-func TestUnhealthyTimeIsCountedToTheVeryMoment(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var ill atomic.Bool
-		a := s.start("a", func(c *election.Config) {
-			c.Health.Interval, c.Health.After = time.Second, time.Hour
-			c.Health.Check = func(context.Context) error {
-				if ill.Load() {
-					return errors.New("ill")
-				}
-				return nil
-			}
-		})
-		ill.Store(true)
-		time.Sleep(3500 * time.Millisecond)
-		if sum := points(a.metric("election.unhealthy.time")); len(sum) != 1 || sum[0].value != 2.5 {
-			t.Errorf("unhealthy for %+v, want 2.5 s", sum)
-		}
-	})
-}
-
-func TestWritesThatAGuardRefusesAreCounted(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		term := a.leads()
-		hang := make(chan struct{})
-		over := make(chan error, 1)
-		go func() {
-			over <- write(s.t, a.Guard(transport(func(req *http.Request) (*http.Response, error) {
-				close(hang)
-				<-req.Context().Done()
-				return nil, req.Context().Err()
-			})))
-		}()
-		<-hang
-		refused := func() int64 { return a.count("election.guard.refusals", "")[""] }
-		s.want("while it is trusted", refused(), int64(0))
-		a.link.Set(cut)
-		if err := <-over; !errors.Is(err, election.ErrUntrusted) {
-			t.Errorf("the write got %v", err)
-		}
-		s.want("after one was cut off", refused(), int64(1))
-		if err := write(s.t, term.Guard(nil)); !errors.Is(err, election.ErrUntrusted) {
-			t.Errorf("the write got %v", err)
-		}
-		s.want("after one was refused", refused(), int64(2))
-	})
-}
-
-// write returns the error of a write.
-func write(t *testing.T, through http.RoundTripper) error {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server", nil)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	resp, err := through.RoundTrip(req)
-	if err == nil {
-		_ = resp.Body.Close()
-	}
-	return err
-}
-
-func TestAnEvacuatedZoneIsToldByEachCandidateAsLongAsItIs(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		s.start("b")
-		a.leads()
-		check := func(want map[string]int64) {
-			t.Helper()
-			for _, x := range s.seats {
-				x.wantCounts("election.zone.evacuated", "election.evacuated.zone", want)
-			}
-		}
-		check(map[string]int64{})
-		s.evacuates(evacuations.Format([]evacuations.Evacuation{{Zone: "x"}, {Zone: "y", Until: time.Now().Add(time.Hour)}}))
-		time.Sleep(time.Hour - time.Nanosecond)
-		check(map[string]int64{"x": 1, "y": 1})
-		time.Sleep(time.Nanosecond)
-		check(map[string]int64{"x": 1})
-		s.evacuates("")
-		check(map[string]int64{})
-	})
-}
-
 // two is a source of peers in two zones, until changed.
 type two struct{ tell func([]locks.Peer) }
 
@@ -275,15 +167,13 @@ func TestCandidatesAreToldByZoneAndNotKept(t *testing.T) {
 		a.wantCounts("election.candidates", zone, map[string]int64{"x": 2, "y": 1})
 		peers.tell(in("y", ""))
 		synctest.Wait()
-		a.wantCounts("election.candidates", zone, map[string]int64{"x": 0, "y": 1, "": 1})
+		a.wantCounts("election.candidates", zone, map[string]int64{"y": 1, "": 1})
 	})
 }
 
-func TestEveryCandidateSeesHowATermBegan(t *testing.T) {
+func TestEachEndOfATermIsCountedByItsCandidate(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a, b, c := s.start("a"), s.start("b"), s.start("c", func(c *election.Config) {
-			c.TakeoverDelay = func(election.Takeover) time.Duration { return time.Second }
-		})
+		a, b := s.start("a"), s.start("b")
 		a.leads()
 		time.Sleep(noted)
 		a.link.Set(cut)
@@ -294,85 +184,31 @@ func TestEveryCandidateSeesHowATermBegan(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.leads()
-		// The first term had begun when b and c came. a was cut off when b's began, and heard later.
-		began := map[*seat]map[string]int64{
-			a: {"absent": 1, "expired": 1, "released": 1}, b: {"expired": 1, "released": 1}, c: {"expired": 1, "released": 1},
-		}
-		for range 2 {
-			for x, want := range began {
-				x.wantCounts("election.transitions", "election.cause", want)
-			}
-			time.Sleep(time.Minute) // renewals begin no term
-		}
 		a.wantCounts("election.term.ends", "election.end", map[string]int64{"unanswered": 1})
 		b.wantCounts("election.term.ends", "election.end", map[string]int64{"resigned": 1})
-		c.wantCounts("election.term.ends", "election.end", map[string]int64{})
 	})
 }
 
-// TestCountersBeginAtZero, or Prometheus would never see the first transition of a process.
-func TestCountersBeginAtZero(t *testing.T) {
+// TestTheCounterOfEndsBeginsAtZero, or Prometheus would never see the first end in a process.
+func TestTheCounterOfEndsBeginsAtZero(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.leads()
-		s.start("b")
-		for metric, by := range map[string]attribute.Key{"election.transitions": "election.cause", "election.term.ends": "election.end"} {
-			_, cell, _ := strings.Cut(string(text), "| `"+string(by)+"` | ")
-			cell, _, _ = strings.Cut(cell, ": ")
-			all := key.FindAllStringSubmatch(cell, -1)
-			if len(all) < 7 {
-				t.Errorf("the reference has only %v for %s", all, by)
-			}
-			got := s.seats[1].count(metric, by)
-			for _, k := range all {
-				if n, told := got[k[1]]; n != 0 || !told {
-					t.Errorf("%s of %s is %d (told: %v), want 0", metric, k[1], n, told)
-				}
+		s.start("a").leads()
+		_, cell, _ := strings.Cut(string(text), "| `election.end` | ")
+		cell, _, _ = strings.Cut(cell, ": ")
+		all := key.FindAllStringSubmatch(cell, -1)
+		if len(all) < 7 {
+			t.Errorf("the reference has only %v", all)
+		}
+		got := s.start("b").count("election.term.ends", "election.end")
+		for _, k := range all {
+			if n, told := got[k[1]]; n != 0 || !told {
+				t.Errorf("%s is %d (told: %v), want 0", k[1], n, told)
 			}
 		}
-	})
-}
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// ending is a lock whose watches can be ended.
-type ending struct {
-	locks.Lock
-	end chan error
-}
-
-func (l ending) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	over := make(chan error, 1)
-	go func() { over <- l.Lock.Watch(ctx, from, events) }()
-	select {
-	case err := <-l.end:
-		cancel()
-		<-over
-		return err
-	case err := <-over:
-		return err
-	}
-}
-
-func TestWatchesThatFollowAnotherAreCounted(t *testing.T) {
-	scenario(t, func(s *stage) {
-		lock := ending{end: make(chan error)}
-		a := s.start("a", func(c *election.Config) { lock.Lock = c.Lock; c.Lock = lock })
-		a.leads()
-		a.wantCounts("election.watch.restarts", "election.result", map[string]int64{})
-		for _, err := range []error{nil, locks.ErrVersionExpired, errors.New("broken"), nil} {
-			lock.end <- err
-			time.Sleep(time.Minute)
-		}
-		a.wantCounts("election.watch.restarts", "election.result", map[string]int64{"ok": 2, "version_expired": 1, "error": 1})
 	})
 }
 
@@ -404,21 +240,6 @@ func TestThePhaseOfAMigrationIsTold(t *testing.T) {
 	})
 }
 
-// evacuates marks zones, as kubectl zonelect does.
-func (s *stage) evacuates(zones string) {
-	s.t.Helper()
-	now, err := s.lock.Read(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r := now.Record
-	r.Evacuated = zones
-	if _, err := s.lock.Write(s.t.Context(), now.Version, r); err != nil {
-		s.t.Fatal(err)
-	}
-	synctest.Wait()
-}
-
 var (
 	row = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| [a-z ]+ \\|[^|]*\\| ([^|]*) \\|")
 	key = regexp.MustCompile("`([a-z0-9_.]+)`")
@@ -439,32 +260,22 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 	}
 	got := map[string]map[attribute.Key]bool{}
 	scenario(t, func(s *stage) {
-		lock := ending{end: make(chan error)}
 		busy := func(c *election.Config) {
-			lock.Lock = c.Lock
-			c.Lock = placedPhase{lock}
+			c.Lock = placedPhase{c.Lock}
 			c.Timing.StopTimeout = time.Second
-			c.WatchPeers, c.Health.Check = new(two).peers, func(context.Context) error { return nil }
+			c.WatchPeers = new(two).peers
 		}
 		a := s.start("a", busy)
 		a.leads()
-		a.link.Set(cut)
-		time.Sleep(2 * lease)
-		a.link.Set(lockstest.Fault{})
-		a.leads()
-		s.evacuates("elsewhere")
 		time.Sleep(noted)
 		b := s.start("b", busy)
 		a.link.Set(cut)
 		b.leads()
 		b.stopTime.Store(int64(time.Minute))
 		time.Sleep(2 * interval)
-		lock.end <- nil
-		time.Sleep(2 * interval)
 		b.cancel()
 		time.Sleep(2 * time.Minute)
 		<-b.over
-		_ = write(s.t, b.Term().Guard(nil)) // it is refused
 		for _, c := range []*seat{a, b} {
 			for _, m := range c.metrics() {
 				if got[m.Name] == nil {
