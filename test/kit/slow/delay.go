@@ -3,10 +3,7 @@
 
 package slow
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Delay is how long something takes that begins now. A nil Delay is none.
 type Delay func(now time.Time) time.Duration
@@ -20,16 +17,4 @@ func (d Delay) at(now time.Time) time.Duration {
 		return 0
 	}
 	return d(now)
-}
-
-// Wait waits for as long as something takes that begins now. It returns false if ctx ends before.
-func (d Delay) Wait(ctx context.Context) bool {
-	timer := time.NewTimer(d.at(time.Now()))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
