@@ -126,28 +126,23 @@ func (l *leadership) handleStepDown(f stepDownRequest) {
 		f.over <- err
 		return
 	}
-	if l.overrun {
-		f.over <- l.outcomeOf(f) // there is nothing to wait for
-		return
-	}
 	l.stepDownRequests = append(l.stepDownRequests, f)
+	if l.overrun { // there is nothing to wait for
+		l.answerStepDowns()
+	}
 }
 
 // answerStepDowns tells every caller that asked for the end of the term whether the lock
 // was released.
 func (l *leadership) answerStepDowns() {
 	for _, f := range l.stepDownRequests {
-		f.over <- l.outcomeOf(f)
+		var err error
+		if !l.released {
+			err = f.notReleased(l.unreleased(), l.cause)
+		}
+		f.over <- err
 	}
 	l.stepDownRequests = nil
-}
-
-// outcomeOf is the answer to a stepDownRequest at the end of the term.
-func (l *leadership) outcomeOf(f stepDownRequest) error {
-	if l.released {
-		return nil
-	}
-	return f.notReleased(l.unreleased(), l.cause)
 }
 
 // unreleased says why the lock of a term was not released.
@@ -293,4 +288,35 @@ func (l *leadership) announce(why string) {
 		why = strings.ToValidUTF8(why[:maxRefusal], "")
 	}
 	l.refused, l.renewAt = &why, time.Now()
+}
+
+// leaveEvacuatedZone hands the term over while the leader's zone is evacuated. If nobody
+// can take over, the term goes on, and the elector publishes why.
+func (l *leadership) leaveEvacuatedZone() {
+	zone := l.me.Zone
+	if l.cause != nil || zone == "" || !slices.Contains(rules.Evacuated(l.observer.LastRecord().Evacuated, time.Now()), zone) {
+		l.stayOn("")
+		return
+	}
+	err := fmt.Errorf("%w: who else campaigns is not known to the leader", ErrNoSuccessor)
+	if l.peerUpdates != nil {
+		err = l.handOver(locks.Successor{})
+	}
+	if err != nil {
+		l.stayOn(fmt.Sprintf("zone %s is evacuated, and its candidate leads on: %v", zone, err))
+		return
+	}
+	l.stayOn("")
+}
+
+// stayOn notes why the term goes on in an evacuated zone, if that has changed.
+func (l *leadership) stayOn(why string) {
+	if l.staying == why {
+		return
+	}
+	l.staying = why
+	if l.cause == nil { // a release removes it, without waiting for a renewal
+		l.announce(why)
+	}
+	l.report.staying(why)
 }

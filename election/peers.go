@@ -6,11 +6,19 @@ package election
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
+)
+
+const (
+	// unknownCrowd is how many candidates Spread plans for if their number is not known.
+	unknownCrowd = 500
+	// fewPeers is how many candidates may act at the same moment.
+	fewPeers = 20
 )
 
 // watchPeers starts Config.WatchPeers and Config.WatchZone.
@@ -76,4 +84,71 @@ func (r *run) first(some []locks.Peer, t Takeover) (identity string) {
 		}
 	}
 	return identity
+}
+
+// Spread is the default takeover delay. It keeps candidates that learn at the same instant
+// that a lock is free from writing at that instant. It is pure, and zero for a candidate
+// that knows that it is the only one.
+//
+// Its length follows from a hash of the identity and the lock. Few candidates of a crowd
+// get a short takeover delay, and many a long one, so the number that have begun grows
+// exponentially. Whether there are three or 500 candidates, the first few write, and the
+// others see that the lock is taken. Multicast receivers of unknown number avoid
+// answering all at once in the same way (RFC 5740, 5.2.2).
+//
+// The spread is at most 0.13 x RenewInterval. If requests are slow it is longer, up to
+// two RenewIntervals: the first write has to be seen before many others go. If
+// candidates do not know their peers, the first one goes after
+// 0.10 x RenewInterval on average if it is the only one, 0.09 if there are three, 0.08
+// for five and 0.01 for 500.
+func (o Takeover) Spread(t Timing) time.Duration {
+	t = t.WithDefaults()
+	others := float64(unknownCrowd)
+	if len(o.Peers) > 0 {
+		others = float64(len(o.Peers) - 1)
+	}
+	least := t.RenewInterval / 50 // the time in which their number grows e-fold
+	growth := max(least, min(7*o.RoundTrip, least*13/8), 3*o.RoundTrip)
+	growth = min(growth, t.RenewInterval*2/7)
+	return time.Duration(float64(growth) * math.Log1p(rules.Share(o.Lock, o.Candidate.Identity)*others))
+}
+
+// stagger is how much later than the first candidate this one sends a request that all have
+// a reason to send at the same moment, because the holder fell silent, or their watches or
+// requests failed. start is the takeover delay of this candidate.
+func (r *run) stagger(start time.Duration) time.Duration {
+	t := r.config.Timing
+	switch {
+	case start <= 0, 0 < len(r.peers) && len(r.peers) <= fewPeers:
+		return 0
+	case r.unordered():
+		return time.Duration(r.share * float64(t.RenewInterval) / 2)
+	}
+	// There must also be time for that request before the lease ends.
+	room := max(t.LeaseDuration-t.Silence()-prepareLead-t.AttemptTimeout, t.RenewInterval/2)
+	return time.Duration(float64(room) * min(1, float64(start)/float64(t.LeaseDuration)))
+}
+
+// unordered reports whether only its hash ranks this candidate among the others.
+func (r *run) unordered() bool {
+	return len(r.peers) == 0 || len(r.peers) > fewPeers && r.config.TakeoverDelay == nil
+}
+
+// currentStagger is this candidate's stagger at this moment.
+func (r *run) currentStagger() time.Duration {
+	free, known := r.free()
+	if !known {
+		free.takeoverDelay = r.takeoverDelay(r.takeover(free.Freeing))
+	}
+	return r.stagger(free.takeoverDelay)
+}
+
+// prepareEarly is how much earlier than others a candidate makes sure that it has a live
+// connection for an expiry. The candidates that go first do that first. Most candidates of
+// a crowd that does not know its size take over at the end of the spread.
+func (r *run) prepareEarly(start time.Duration) time.Duration {
+	if start <= 0 || !r.unordered() {
+		return 0
+	}
+	return r.config.Timing.RenewInterval/2 - r.stagger(start)
 }

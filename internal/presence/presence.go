@@ -167,15 +167,11 @@ func (o Object) Lapsed(now time.Time) bool {
 // objects that neither belong to exactly one pod nor are renewed, or do not have the name that Ensure
 // gives such a presence.
 func List(ctx context.Context, client rest.Interface, namespace, lock string) ([]Object, error) {
-	var all []Object
-	q := rawapi.Query{Resource: apierror.Leases, Namespace: namespace, Selector: selector(lock)}
-	_, err := rawapi.ListEach(ctx, client, q, func() { all = nil }, func(e rawapi.Event[*coordinationv1.Lease]) {
-		all = append(all, Among([]coordinationv1.Lease{*e.Object}, lock)...)
-	})
+	all, err := rawapi.List[coordinationv1.Lease](ctx, client, apierror.Leases, namespace, selector(lock))
 	if err != nil {
 		return nil, fmt.Errorf("presences at lock %s: %w", lock, err)
 	}
-	return all, nil
+	return Among(all.Items, lock), nil
 }
 
 // Among returns the presences of a lock that are among leases, which are of its namespace, in
