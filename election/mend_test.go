@@ -5,7 +5,9 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +116,37 @@ func (l unmendable) Watch(ctx context.Context, from locks.Version, events chan<-
 			return err
 		}
 	}
+}
+
+// halfReleased is a lock of two records, one of which is gone. The first release gets no
+// answer.
+type halfReleased struct {
+	unmendable
+	tried *atomic.Bool
+}
+
+func (l halfReleased) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	if r.Holder == "" && !l.tried.Swap(true) {
+		return locks.Snapshot{}, errors.New("no answer")
+	}
+	return l.unmendable.Write(ctx, base, r)
+}
+
+func TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) {
+			c.Lock = halfReleased{unmendable{c.Lock}, &atomic.Bool{}}
+		})
+		a.Leads()
+		time.Sleep(interval + time.Millisecond)
+		a.Stop()
+		if err := a.Wait(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+	})
 }
 
 // TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre: admission may remove an annotation
