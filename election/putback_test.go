@@ -134,3 +134,25 @@ func TestS5NothingIsReleasedOnceItsLeaseMayHaveRunOut(t *testing.T) {
 		}
 	})
 }
+
+// TestS5AReleaseThatMayHaveLandedIsNotRepeatedOnWhatWasPutBack: somebody else may have taken the lock in between.
+func TestS5AReleaseThatMayHaveLandedIsNotRepeatedOnWhatWasPutBack(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval + interval/2)
+		old := s.record()
+		a.link.Set(lockstest.Fault{LoseAnswers: true})
+		a.Stop()
+		synctest.Wait()
+		if holder := s.record().Holder; holder != "" {
+			t.Fatalf("%q holds the lock, and a has released it", holder)
+		}
+		s.write(func(r *locks.Record) { r.Holder = "thief" })
+		s.write(func(r *locks.Record) { *r = old })
+		a.link.Set(lockstest.Fault{})
+		if err := a.Wait(); err != nil || s.record().Holder != "a" {
+			t.Errorf("Run returned %v, and the record is %+v", err, s.record())
+		}
+	})
+}

@@ -63,7 +63,7 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := r.newPauses(timing.RenewInterval)
-	limit, doubt, lost := max(r.exchange.patience(false), r.exchange.patience(true)), time.Time{}, false
+	limit, doubt, lost, tried := max(r.exchange.patience(false), r.exchange.patience(true)), time.Time{}, false, uint64(0)
 	if unsure {
 		doubt = time.Now()
 	}
@@ -79,9 +79,10 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 				// have the lock so soon if it had not.
 				return token != 0 && (base.Record.Details.Released == token || lost && base.Record.Holder != "")
 			}
-			if lost && base.Partial && (token == 0 || base.Record.Details.Released != token) {
-				return false // that try may have freed the part that is gone, and another may lead by it
+			if lost && (base.Partial || base.Version.Number != tried) && (token == 0 || base.Record.Details.Released != token) {
+				return false // that try may have freed the lock or the part that is gone, and another may lead
 			}
+			tried = base.Version.Number
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
 		a, answered := r.requester.call(r.requests, ask, r.observeAnswer)
