@@ -25,19 +25,19 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         25422, // without comments and blanks
-	"lines of tests":        58258,
-	"tokens of code":        192008,
-	"tokens of tests":       502831,
-	"words of Markdown":     33621,
+	"lines of code":         25003, // without comments and blanks
+	"lines of tests":        55556,
+	"tokens of code":        188790,
+	"tokens of tests":       483427,
+	"words of Markdown":     29066,
 	"direct requirements":   9,   // of the root module
-	"exported names":        238, // of the root module, without fields
+	"exported names":        236, // of the root module, without fields
 	"options":               31,  // fields of operator.Options
 	"flags":                 19,  // of an operator
 	"packages of internal":  22,  // the root module's
-	"lines of over 140":     911,
-	"lines of an afternoon": 3000, // of the files of docs/reading.md
-	"files of over 500":     15,
+	"lines of over 140":     873,
+	"lines of an afternoon": 2871, // of the files of docs/reading.md
+	"files of over 500":     14,
 }
 
 func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {
