@@ -79,7 +79,7 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 				// have the lock so soon if it had not.
 				return token != 0 && (base.Record.Details.Released == token || lost && base.Record.Holder != "")
 			}
-			if lost && (base.Partial || base.Version.Number != tried) && (token == 0 || base.Record.Details.Released != token) {
+			if lost && (base.Partial || r.observer.Exact() && base.Version.Number != tried) && (token == 0 || base.Record.Details.Released != token) {
 				return false // that try may have freed the lock or the part that is gone, and another may lead
 			}
 			tried = base.Version.Number

@@ -27,7 +27,7 @@ import (
 var ceiling = map[string]int{
 	"lines of code":         25003, // without comments and blanks
 	"lines of tests":        55556,
-	"tokens of code":        188790,
+	"tokens of code":        188798,
 	"tokens of tests":       483427,
 	"words of Markdown":     29066,
 	"direct requirements":   9,   // of the root module
@@ -35,7 +35,7 @@ var ceiling = map[string]int{
 	"options":               31,  // fields of operator.Options
 	"flags":                 19,  // of an operator
 	"packages of internal":  22,  // the root module's
-	"lines of over 140":     873,
+	"lines of over 140":     874,
 	"lines of an afternoon": 2871, // of the files of docs/reading.md
 	"files of over 500":     14,
 }
