@@ -116,7 +116,7 @@ var mutants = []mutant{
 		"election/TestS4WaitOnAbsentMakesANewcomerWait"},
 	{"S5", "a release is tried for longer than the lease",
 		"election/release.go", ` && r.clock.now().sinceAtMost(held) < timing.LeaseDuration {`, ` {`,
-		"election/TestS5NothingIsReleasedOnceItsLeaseMayHaveRunOut"},
+		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "a release takes another term of the same name for its own",
 		"election/internal/rules/observer.go", `d.Nonce == o.self.Nonce && d.Token <= o.self.Token`, `d.Nonce == o.self.Nonce`,
 		"election/TestS5ATermOfAnotherProcessBySameNameIsNotReleasedNorReclaimed"},
@@ -138,6 +138,9 @@ var mutants = []mutant{
 		"election/TestS5ATermWhoseWorkIsLateIsRenewedNoMore"},
 	{"S5", "a record of one's own that was put back over another's is released",
 		"election/internal/rules/observer.go", `return !o.restored && o.holds(`, `return o.holds(`,
+		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
+	{"S5", "a release that may have landed is repeated on another version",
+		"election/release.go", `base.Version.Number != tried)`, `tried == 0)`,
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "a write does not carry the version that it replaces",
 		"internal/rawapi/rawapi.go", `stored, err := o.send(ctx, apierror.Update, `, `object.SetResourceVersion("")
