@@ -147,7 +147,7 @@ func (r *run) await() {
 	}{
 		{"a watch", r.watcher.wait.Wait},
 		{"a request", r.requester.wait.Wait},
-		{"a guardian, Config.WatchPeers or Config.ProveDead", r.background.Wait},
+		{"a guardian, Config.WatchPeers, Config.WatchZone or a health check", r.background.Wait},
 	} {
 		back := make(chan struct{})
 		go func() {
