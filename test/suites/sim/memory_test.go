@@ -77,10 +77,19 @@ func (m *oneLock) harm(s step) {
 }
 
 // earlier is the last record of the term before, if somebody may put it back: all that campaign have seen
-// who led since, and wait for it as long as they would for that one. The next process of its holder's
-// seat, which cannot know who led since, has no process lock.
+// who led since, and wait for it as long as they would for that one. What client-go's have seen is not
+// known, so nobody was cut off lately. The next process of its holder's seat, which cannot know who led
+// since, has no process lock.
 func (w *world) earlier() *locks.Record {
 	all := w.current()
+	w.mu.Lock()
+	troubled := slices.ContainsFunc(all, func(p *process) bool {
+		return time.Since(p.well) < 2*w.mix.interval()+w.mix.attempt()
+	})
+	w.mu.Unlock()
+	if troubled {
+		return nil
+	}
 	w.judge.mu.Lock()
 	defer w.judge.mu.Unlock()
 	now := &w.judge.lease
