@@ -4,9 +4,7 @@
 package ctrlruntime
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,7 +30,8 @@ const (
 func renewDeadline(grace time.Duration) (time.Duration, error) {
 	deadline := min(bridgeRenewDeadline, grace/2-bridgeRetryPeriod)
 	if deadline < 2*bridgeRetryPeriod {
-		return 0, fmt.Errorf("StopGrace is %v: a manager of controller-runtime notices within half of that that it does not lead any more; use %v or longer", grace, 6*bridgeRetryPeriod)
+		return 0, fmt.Errorf("StopGrace is %v: a manager needs half of it to notice that it does not lead any more; use %v or longer",
+			grace, 6*bridgeRetryPeriod)
 	}
 	return deadline, nil
 }
@@ -50,12 +49,10 @@ type bridge struct {
 	ask     func()
 
 	mu      sync.Mutex
-	leading bool   // a term is in progress, and its work may begin or continue
-	used    bool   // the LeaderElector has led in this term
-	led     bool   // the LeaderElector has led
-	closed  bool   // the work stops or has returned: no term begins
-	lost    error  // why the leadership was lost while the LeaderElector had it
-	holder  string // the last other candidate that led; empty where none is known
+	leading bool  // a term is in progress, and its work may begin or continue
+	used    bool  // the LeaderElector has led in this term
+	closed  bool  // the work stops or has returned: no term begins
+	lost    error // why the leadership was lost while the LeaderElector had it; the elector's alone
 }
 
 // leader is an elector, with or without what package operator adds to it.
@@ -112,25 +109,27 @@ func (b *bridge) run(ctx context.Context, work func(context.Context) error) erro
 	if err != nil && errors.Is(failed, election.ErrUnfinished) {
 		failed = nil // failed is the same error as err
 	}
-	return errors.Join(err, b.lossOf(), failed)
+	return errors.Join(err, b.lost, failed)
 }
 
 // lead is one term. It ends when the work has returned, even if the term ended before.
 func (b *bridge) lead(ctx context.Context, endWork context.CancelCauseFunc, worked <-chan error) error {
-	b.set(true)
-	defer b.set(false)
-	if !b.leads() {
-		return nil // the bridge is closed: a lost term was won back too late
+	if !b.begin() {
+		return nil // a lost term was won back too late
 	}
+	defer b.end()
 	select {
 	case err := <-worked:
 		return unfinished(err)
 	case <-ctx.Done():
 	}
-	switch cause := context.Cause(ctx); {
+	cause := context.Cause(ctx)
+	switch {
 	case !errors.Is(cause, election.ErrLost):
 		endWork(cause)
-	case !b.lose(cause):
+	case b.end():
+		b.lost = cause
+	default:
 		return nil // the LeaderElector never led in it: campaign again
 	}
 	return unfinished(<-worked)
@@ -143,55 +142,20 @@ func unfinished(err error) error {
 	return fmt.Errorf("%w: %w", election.ErrUnfinished, err)
 }
 
-func (b *bridge) set(leading bool) {
+// begin begins a term, unless the bridge is closed.
+func (b *bridge) begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leading, b.used = leading && !b.closed, false
-}
-
-// use lets the LeaderElector lead if a term is in progress.
-func (b *bridge) use() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.leading {
-		b.used, b.led, b.holder = true, true, ""
-	}
+	b.leading, b.used = !b.closed, false
 	return b.leading
 }
 
-// hasLed reports whether the LeaderElector has led.
-func (b *bridge) hasLed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.led
-}
-
-// lose ends a term that was lost, and reports whether the LeaderElector led in it.
-func (b *bridge) lose(cause error) bool {
+// end ends a term, and reports whether the LeaderElector led in it.
+func (b *bridge) end() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.leading = false
-	if b.used {
-		b.lost = cause
-	}
 	return b.used
-}
-
-func (b *bridge) lossOf() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lost
-}
-
-// follow returns the last other candidate that is known to have led.
-func (b *bridge) follow() string {
-	status := b.elector.Status()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if status.Holder != status.Identity && status.Holder != "" {
-		b.holder = status.Holder
-	}
-	return b.holder
 }
 
 // close prevents new terms, and reports whether one is in progress.
@@ -208,45 +172,25 @@ func (b *bridge) leads() bool {
 	return b.leading
 }
 
-// nobody holds the record that the LeaderElector gets if its context ended before anybody was known to
-// lead. Any error would be logged as one.
-const nobody = "(nobody is known)"
-
-// Get answers from memory, without asking a server, with the identity that leads or led last. If none
-// is known, it campaigns, and waits until one is, unless it has led: then the LeaderElector is to end.
-// So the LeaderElector always finds a record, which it updates.
-func (b *bridge) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	b.ask()
-	poll := time.NewTicker(bridgeRetryPeriod)
-	defer poll.Stop()
-	holder, own := b.sight()
-	for ; holder == "" && !b.hasLed() && ctx.Err() == nil; holder, own = b.sight() {
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-		}
-	}
-	if holder == "" && b.hasLed() {
-		holder = b.Identity() // it can only be lost: Update fails
-	}
-	now := metav1.NewTime(time.Now()) // a record that changes is not expired
-	r := &resourcelock.LeaderElectionRecord{HolderIdentity: cmp.Or(holder, nobody), LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
-	if own {
-		r.AcquireTime = metav1.NewTime(b.elector.Status().Term.Began)
-	}
-	raw, err := json.Marshal(struct {
-		*resourcelock.LeaderElectionRecord
-		Nanoseconds int64
-	}{r, now.UnixNano()})
-	return r, raw, err
+// use lets the LeaderElector lead if a term is in progress.
+func (b *bridge) use() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used = b.used || b.leading
+	return b.leading
 }
 
-// sight returns the identity that leads or led last, and whether this process leads.
-func (b *bridge) sight() (holder string, own bool) {
+// Get asks no server. Its record is always another one, so that it does not expire. While this process does
+// not lead, somebody else holds it: the LeaderElector does not care who.
+func (b *bridge) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	b.ask()
+	holder := "another"
 	if b.leads() {
-		return b.Identity(), true
+		holder = b.Identity()
 	}
-	return b.follow(), false
+	now := metav1.Now()
+	r := &resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
+	return r, fmt.Append(nil, now.UnixNano(), holder), nil
 }
 
 // Create is never called, because Get finds a record.
@@ -254,8 +198,7 @@ func (b *bridge) Create(context.Context, resourcelock.LeaderElectionRecord) erro
 	return fmt.Errorf("%w: a bridge has a record", election.ErrNotLeading)
 }
 
-// Update succeeds for the holder. It also succeeds as a release, which does nothing. It asks
-// no server.
+// Update succeeds for the holder. It also succeeds as a release, which does nothing. It asks no server.
 func (b *bridge) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" || b.use() {
 		return nil

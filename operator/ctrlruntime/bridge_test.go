@@ -6,8 +6,6 @@ package ctrlruntime
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,9 +31,19 @@ type replica struct {
 	ended   chan time.Time // gets the time when its work is told to end
 	over    chan error     // gets the result of Run
 	slow    time.Duration  // how long its work takes to stop
-	cutOff  bool           // none of its requests is answered
-	heard   chan string    // gets each identity passed to OnNewLeader
 	result  error          // of its work
+}
+
+func electorOf(t *testing.T, lock locks.Lock, identity string) *election.Elector {
+	t.Helper()
+	e, err := election.New(election.Config{
+		Lock: lock, Candidate: locks.Candidate{Identity: identity},
+		TakeoverDelay: func(election.Takeover) time.Duration { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func(*replica)) *replica {
@@ -43,19 +51,11 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	r := &replica{
 		link: lockstest.NewFaulty(lock), over: make(chan error, 1),
 		started: make(chan time.Time, 10), ended: make(chan time.Time, 10),
-		heard: make(chan string, 10),
 	}
 	for _, f := range change {
 		f(r)
 	}
-	if r.cutOff {
-		r.link.Set(lockstest.Fault{Hang: true})
-	}
-	e, err := election.New(election.Config{Lock: r.link, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: func(election.Takeover) time.Duration { return 0 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.bridge = newBridge(e)
+	r.bridge = newBridge(electorOf(t, r.link, identity))
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cancel = cancel
 	go func() { r.over <- r.run(ctx, r.work) }()
@@ -80,7 +80,6 @@ func (r *replica) work(ctx context.Context) error {
 				close(stopped)
 			},
 			OnStoppedLeading: func() {},
-			OnNewLeader:      func(identity string) { r.heard <- identity },
 		},
 	})
 	if err != nil {
@@ -116,13 +115,21 @@ func (r *replica) end(t *testing.T) {
 	}
 }
 
+// TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped, whatever it releases before. While it follows, it
+// polls memory only.
 func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
 	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		const slow = 2 * timing.DefaultStopTimeout
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = slow })
 		<-a.started
 		b := startReplica(t, lock, "b")
+		calls := func() int { return b.link.Calls("read") + b.link.Calls("write") + b.link.Calls("watch") }
 		time.Sleep(time.Minute)
+		before := calls()
+		time.Sleep(time.Minute)
+		if after := calls(); after != before {
+			t.Errorf("an idle follower on a bridge made %d calls in a minute", after-before)
+		}
 		told := time.Now()
 		a.end(t)
 		if took := (<-b.started).Sub(told); took < slow || took > slow+3*bridgeRetryPeriod {
@@ -132,20 +139,6 @@ func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
 		if holder := holderOf(t, lock); holder != "" {
 			t.Errorf("the lock is held by %q", holder)
 		}
-	})
-}
-
-func TestAReleaseByTheClientGoElectorReleasesNothing(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		a := startReplica(t, lock, "a", func(r *replica) { r.slow = 5 * time.Second })
-		<-a.started
-		a.cancel()
-		<-a.ended
-		time.Sleep(4 * time.Second)
-		if holder := holderOf(t, lock); holder != "a" {
-			t.Errorf("while the work stops the lock is held by %q", holder)
-		}
-		<-a.over
 	})
 }
 
@@ -189,11 +182,7 @@ func TestALeaseIsLeftToRunOutForWorkThatHasNotStopped(t *testing.T) {
 
 func TestNoTermIsWonBeforeTheLockIsAskedForNorAfterTheEnd(t *testing.T) {
 	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		e, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: "a"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := newBridge(e)
+		b := newBridge(electorOf(t, lock, "a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error)
 		stop := make(chan struct{})
@@ -235,19 +224,13 @@ func TestAResignationStopsTheClientGoElectorInGoodOrder(t *testing.T) {
 	})
 }
 
-// lose cuts a off until b leads.
-func lose(a, b *replica) {
-	time.Sleep(time.Minute)
-	a.link.Set(lockstest.Fault{Hang: true})
-	<-b.started
-	a.link.Set(lockstest.Fault{})
-}
-
 // TestALossIsNoticedWithinTheStopGrace, whatever that is: others may lead then.
 func TestALossIsNoticedWithinTheStopGrace(t *testing.T) {
-	for _, t2 := range []election.Timing{{}, timing.Fast(), timing.Patient(), {LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second}} {
+	short := election.Timing{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second}
+	for _, t2 := range []election.Timing{{}, timing.Fast(), timing.Patient(), short} {
 		grace := t2.WithDefaults().StopGrace
-		if deadline, err := renewDeadline(grace); err != nil || deadline+bridgeRetryPeriod > grace/2 || float64(deadline) <= 1.2*float64(bridgeRetryPeriod) {
+		deadline, err := renewDeadline(grace)
+		if err != nil || deadline+bridgeRetryPeriod > grace/2 || float64(deadline) <= 1.2*float64(bridgeRetryPeriod) {
 			t.Errorf("StopGrace %v: a RenewDeadline of %v, %v", grace, deadline, err)
 		}
 	}
@@ -261,7 +244,10 @@ func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = time.Hour })
 		<-a.started
 		b := startReplica(t, lock, "b")
-		lose(a, b)
+		time.Sleep(time.Minute)
+		a.link.Set(lockstest.Fault{Hang: true})
+		<-b.started
+		a.link.Set(lockstest.Fault{})
 		b.end(t)
 		time.Sleep(time.Minute)
 		if holder := holderOf(t, lock); holder != "" {
@@ -275,8 +261,7 @@ func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
 func TestATermThatComesAfterTheEndOfTheWorkIsNotUsed(t *testing.T) {
 	b := newBridge(nil)
 	b.close()
-	b.set(true)
-	if b.use() {
+	if b.begin() || b.use() {
 		t.Error("a LeaderElector leads again while its work stops")
 	}
 }
@@ -284,11 +269,7 @@ func TestATermThatComesAfterTheEndOfTheWorkIsNotUsed(t *testing.T) {
 func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *testing.T) {
 	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		link := lockstest.NewFaulty(lock)
-		e, err := election.New(election.Config{Lock: link, Candidate: locks.Candidate{Identity: "a"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := newBridge(e)
+		b := newBridge(electorOf(t, link, "a"))
 		b.ask()
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error)
@@ -299,101 +280,11 @@ func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *tes
 		link.Set(lockstest.Fault{})
 		time.Sleep(time.Minute)
 		if !b.leads() {
-			t.Errorf("it does not lead: %+v", e.Status())
+			t.Errorf("it does not lead: %+v", b.elector.Status())
 		}
 		cancel()
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-func TestOnNewLeaderIsToldOfCandidatesOnly(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		a := startReplica(t, lock, "a")
-		<-a.started
-		b := startReplica(t, lock, "b", func(r *replica) { r.slow = time.Second })
-		time.Sleep(time.Minute)
-		a.end(t)
-		<-b.started
-		c := startReplica(t, lock, "c")
-		lose(b, c)
-		<-b.over
-		c.end(t)
-		for want, r := range map[string]*replica{"a": a, "ab": b, "bc": c} {
-			close(r.heard)
-			told := ""
-			for identity := range r.heard {
-				told += identity
-			}
-			if !strings.HasPrefix(told, want) || strings.Contains(told, "nobody") {
-				t.Errorf("it was told of %s, want %s", told, want)
-			}
-		}
-	})
-}
-
-// klogged returns a function that returns what client-go has logged since.
-func klogged(t *testing.T) func() string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "stderr")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	was := os.Stderr
-	os.Stderr = f
-	t.Cleanup(func() { os.Stderr = was })
-	return func() string {
-		defer f.Close()
-		all, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-		}
-		return string(all)
-	}
-}
-
-// TestAClientGoElectorOnABridgeLogsNoErrorUnlessLeadershipIsLost: not where it follows, not where it
-// ends before anybody is known to lead, and not where it ends after it has led.
-func TestAClientGoElectorOnABridgeLogsNoErrorUnlessLeadershipIsLost(t *testing.T) {
-	logged := klogged(t)
-	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		a := startReplica(t, lock, "a")
-		<-a.started
-		b := startReplica(t, lock, "b")
-		cut := startReplica(t, lock, "cut", func(r *replica) { r.cutOff = true })
-		time.Sleep(time.Minute)
-		cut.end(t)
-		if b.hasLed() || cut.hasLed() || !a.hasLed() {
-			t.Errorf("has the elector led: a %v, b %v, cut %v", a.hasLed(), b.hasLed(), cut.hasLed())
-		}
-		a.end(t)
-		<-b.started
-		c := startReplica(t, lock, "c")
-		time.Sleep(time.Minute)
-		c.end(t)
-		b.end(t)
-	})
-	for line := range strings.Lines(logged()) {
-		if strings.HasPrefix(line, "E") {
-			t.Error(line)
-		}
-	}
-}
-
-func TestABridgePollsMemoryOnly(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		a := startReplica(t, lock, "a")
-		<-a.started
-		b := startReplica(t, lock, "b")
-		time.Sleep(time.Minute)
-		before := b.link.Calls("read") + b.link.Calls("write") + b.link.Calls("watch")
-		time.Sleep(time.Minute)
-		if after := b.link.Calls("read") + b.link.Calls("write") + b.link.Calls("watch"); after != before {
-			t.Errorf("an idle follower on a bridge made %d calls in a minute", after-before)
-		}
-		b.end(t)
-		a.end(t)
 	})
 }
