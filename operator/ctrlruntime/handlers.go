@@ -23,30 +23,38 @@ type termCache struct {
 	term *term
 }
 
-func (c termCache) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+type (
+	getOption    = cache.InformerGetOption
+	eventHandler = toolscache.ResourceEventHandler
+	registration = toolscache.ResourceEventHandlerRegistration
+)
+
+func (c termCache) GetInformer(ctx context.Context, o client.Object, opts ...getOption) (cache.Informer, error) {
 	of, err := c.indexOf(o, "")
 	if err != nil {
 		return nil, err
 	}
-	return c.term.use(of, opts, func(opts ...cache.InformerGetOption) (cache.Informer, error) {
-		return c.Cache.GetInformer(ctx, o, opts...)
-	})
+	i, err := c.Cache.GetInformer(ctx, o, c.term.waiting(opts)...)
+	return c.term.use(of, i, err)
 }
 
-func (c termCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
-	return c.term.use(index{kind: kind}, opts, func(opts ...cache.InformerGetOption) (cache.Informer, error) {
-		return c.Cache.GetInformerForKind(ctx, kind, opts...)
-	})
+func (c termCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, opts ...getOption) (cache.Informer, error) {
+	i, err := c.Cache.GetInformerForKind(ctx, kind, c.term.waiting(opts)...)
+	return c.term.use(index{kind: kind}, i, err)
 }
 
-// use notes that the term uses an informer. As before a manager has started, setup does not wait for it.
-func (t *term) use(of index, opts []cache.InformerGetOption, get func(...cache.InformerGetOption) (cache.Informer, error)) (cache.Informer, error) {
+// waiting adds to options that setup does not wait for an informer, as none does before a manager has started.
+func (t *term) waiting(opts []getOption) []getOption {
 	t.mu.Lock()
-	if t.settingUp {
+	defer t.mu.Unlock()
+	if !t.runs {
 		opts = append(opts, cache.BlockUntilSynced(false))
 	}
-	t.mu.Unlock()
-	i, err := get(opts...)
+	return opts
+}
+
+// use notes that the term uses an informer.
+func (t *term) use(of index, i cache.Informer, err error) (cache.Informer, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -118,20 +126,18 @@ type termInformer struct {
 	term *term
 }
 
-func (i termInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.add(i.Informer.AddEventHandler(termHandler{h, i.term}))
+func (i termInformer) AddEventHandler(h eventHandler) (registration, error) {
+	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
 }
 
-func (i termInformer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.add(i.Informer.AddEventHandlerWithResyncPeriod(termHandler{h, i.term}, period))
+func (i termInformer) AddEventHandlerWithResyncPeriod(h eventHandler, period time.Duration) (registration, error) {
+	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{ResyncPeriod: &period})
 }
 
-func (i termInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.add(i.Informer.AddEventHandlerWithOptions(termHandler{h, i.term}, o))
-}
-
-// add keeps the registration of a handler until the term ends. If it is over, the handler is removed at once.
-func (i termInformer) add(r toolscache.ResourceEventHandlerRegistration, err error) (toolscache.ResourceEventHandlerRegistration, error) {
+// AddEventHandlerWithOptions keeps the registration until the term ends. If it is over, the handler is removed
+// at once.
+func (i termInformer) AddEventHandlerWithOptions(h eventHandler, o toolscache.HandlerOptions) (registration, error) {
+	r, err := i.Informer.AddEventHandlerWithOptions(termHandler{h, i.term}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +154,7 @@ func (i termInformer) add(r toolscache.ResourceEventHandlerRegistration, err err
 	return r, nil
 }
 
-func (i termInformer) RemoveEventHandler(r toolscache.ResourceEventHandlerRegistration) error {
+func (i termInformer) RemoveEventHandler(r registration) error {
 	i.term.mu.Lock()
 	delete(i.term.handlers, r)
 	i.term.mu.Unlock()

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
@@ -84,8 +82,8 @@ func NewLasting(config *rest.Config, options ctrl.Options, o operator.Options) (
 }
 
 // errTooOld is why NewLasting makes no manager.
-var errTooOld = errors.New("NewLasting needs controller-runtime v0.25.0 or newer, because older queues hand out requests after they were shut down, or never shut down: " +
-	"upgrade it, or use NewManager")
+var errTooOld = errors.New("NewLasting needs controller-runtime v0.25.0 or newer, because older queues hand out requests after they " +
+	"were shut down, or never shut down: upgrade it, or use NewManager")
 
 // newEnough returns errTooOld if a program was built with an older controller-runtime. Some builds do not
 // say with which one they were.
@@ -224,7 +222,6 @@ func (m *Lasting) campaign(ctx context.Context) error {
 	if m.Election == nil {
 		return m.lead(ctx, election.Term{})
 	}
-	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for failed := 1; ; failed++ {
 		var began time.Time
 		err := m.Election.Run(ctx, func(ctx context.Context, t election.Term) error {
@@ -236,12 +233,11 @@ func (m *Lasting) campaign(ctx context.Context) error {
 		}
 		if time.Since(began) > longTerm {
 			failed = 1
-			pause.Reset()
 		}
 		if failed == inARow {
 			return fmt.Errorf("%d terms in a row: %w", failed, err)
 		}
-		wait := pause.NextBackOff()
+		wait := time.Second << (failed - 1)
 		m.GetLogger().Error(err, "a term has ended with an error: this process campaigns again", "after", wait, "failed", failed)
 		select {
 		case <-time.After(wait):
@@ -261,7 +257,7 @@ func (m *Lasting) warmUp(ctx context.Context) error {
 	m.trial = nil
 	defer t.begin(ctx)()
 	var all errgroup.Group
-	for _, r := range slices.Clone(t.runnables) {
+	for _, r := range t.runnables {
 		if w, warms := r.(interface {
 			Warmup(ctx context.Context) error
 		}); warms {

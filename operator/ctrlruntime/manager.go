@@ -84,16 +84,19 @@ func NewManager(config *rest.Config, options ctrl.Options, o operator.Options) (
 func elect(config *rest.Config, options ctrl.Options, o operator.Options) (*operator.Election, error) {
 	if !options.LeaderElection {
 		if o.ElectionByFlag() {
-			return nil, errors.New("LeaderElection of ctrl.Options is false, but --leader-elect of operator.Options says that there is an election: " +
-				"set LeaderElection to true; or, if the program has its own --leader-elect for it, call AddFlags or AddGoFlags after that is defined, so that both are one flag")
+			return nil, errors.New("LeaderElection of ctrl.Options is false, but --leader-elect of operator.Options says that there is an " +
+				"election: set LeaderElection to true; or, if the program has its own --leader-elect for it, call AddFlags or AddGoFlags " +
+				"after that is defined, so that both are one flag")
 		}
 		return nil, nil
 	}
 	if grace := options.GracefulShutdownTimeout; grace != nil && *grace == 0 {
-		return nil, errors.New("GracefulShutdownTimeout is 0: the manager would not tell whether its work has stopped when it is to release the lease; set another, or a negative one to wait for ever")
+		return nil, errors.New("GracefulShutdownTimeout is 0: the manager would not tell whether its work has stopped when it is to " +
+			"release the lease; set another, or a negative one to wait for ever")
 	}
 	if options.LeaderElectionResourceLockInterface != nil {
-		return nil, errors.New("LeaderElectionResourceLockInterface is set, but zonelect brings its own lock: leave it nil, or call ctrl.NewManager, whose election is client-go's")
+		return nil, errors.New("LeaderElectionResourceLockInterface is set, but zonelect brings its own lock: leave it nil, or call " +
+			"ctrl.NewManager, whose election is client-go's")
 	}
 	o.Config = cmp.Or(o.Config, options.LeaderElectionConfig, config)
 	o.Namespace = cmp.Or(o.Namespace, options.LeaderElectionNamespace)

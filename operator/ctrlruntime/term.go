@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -30,30 +29,27 @@ type term struct {
 	again   bool // what it adds was added before
 
 	ctx     context.Context // of the term, once it has begun
-	running sync.WaitGroup  // runnables, and calls of handlers
-	failed  chan error
+	fail    context.CancelCauseFunc
+	running sync.WaitGroup // runnables, and calls of handlers
 
 	mu        sync.Mutex
 	refused   []error
 	runnables []manager.Runnable
 	used      map[index]cache.Informer // those that somebody asked for, by no field
-	handlers  map[toolscache.ResourceEventHandlerRegistration]cache.Informer
-	settingUp bool
+	handlers  map[registration]cache.Informer
 	runs      bool
 	over      bool
 }
 
 func (m *Lasting) newTerm(again bool) *term {
 	return &term{
-		Manager: m.Manager, lasting: m, again: again, failed: make(chan error, 1),
-		used: map[index]cache.Informer{}, handlers: map[toolscache.ResourceEventHandlerRegistration]cache.Informer{},
+		Manager: m.Manager, lasting: m, again: again, used: map[index]cache.Informer{},
+		handlers: map[registration]cache.Informer{},
 	}
 }
 
 // setUp calls functions that add controllers.
 func (t *term) setUp(setups ...func(manager.Manager) error) error {
-	t.setsUp(true)
-	defer t.setsUp(false)
 	for _, setup := range setups {
 		if err := setup(t); err != nil {
 			return err
@@ -64,21 +60,14 @@ func (t *term) setUp(setups ...func(manager.Manager) error) error {
 	return errors.Join(t.refused...)
 }
 
-func (t *term) setsUp(now bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.settingUp = now
-}
-
 // begin begins the term, after a rehearsal perhaps, and returns the function that ends it.
 func (t *term) begin(ctx context.Context) (end func()) {
-	var cancel context.CancelFunc
-	t.ctx, cancel = context.WithCancel(ctx)
+	t.ctx, t.fail = context.WithCancelCause(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = false
 	return func() {
-		cancel()
+		t.fail(nil)
 		t.close()
 	}
 }
@@ -88,7 +77,7 @@ func (t *term) close() {
 	t.mu.Lock()
 	t.over = true
 	handlers := t.handlers
-	t.handlers = map[toolscache.ResourceEventHandlerRegistration]cache.Informer{}
+	t.handlers = map[registration]cache.Informer{}
 	t.mu.Unlock()
 	for r, i := range handlers {
 		_ = i.RemoveEventHandler(r) // an informer that has stopped has none
@@ -104,7 +93,8 @@ func (t *term) sync() error {
 	if t.GetCache().WaitForCacheSync(ctx) {
 		return nil
 	}
-	return fmt.Errorf("the cache has no %s after %v: is that kind still there, and may this operator list and watch it?", strings.Join(t.missing(), ", "), within)
+	return fmt.Errorf("the cache has no %s after %v: is that kind still there, and may this operator list and watch it?",
+		strings.Join(t.missing(), ", "), within)
 }
 
 // missing are the kinds that the term uses, and whose informers have not synced.
@@ -127,12 +117,8 @@ func (t *term) run() error {
 		t.start(r)
 	}
 	t.mu.Unlock()
-	select {
-	case <-t.ctx.Done():
-		return nil
-	case err := <-t.failed:
-		return err
-	}
+	<-t.ctx.Done()
+	return context.Cause(t.ctx)
 }
 
 // start starts a runnable. t.mu is held, so that the term is not over.
@@ -141,11 +127,8 @@ func (t *term) start(r manager.Runnable) {
 		if t.ctx.Err() != nil { // it ended while it was set up
 			return
 		}
-		if err := r.Start(t.ctx); err != nil && t.ctx.Err() == nil {
-			select {
-			case t.failed <- err:
-			default: // another was first
-			}
+		if err := r.Start(t.ctx); err != nil {
+			t.fail(err)
 		}
 	})
 }
