@@ -59,7 +59,8 @@ type Endpoint struct {
 // process are there too. Clients that ask for OpenMetrics get exemplars.
 func Serve(ctx context.Context, address string) (*Endpoint, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // an empty registry takes both
+	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
+	registry.MustRegister(collectors.NewGoCollector(), process) // an empty registry takes both
 	provider, err := NewProvider(registry)
 	if err != nil {
 		return nil, err
@@ -70,13 +71,7 @@ func Serve(ctx context.Context, address string) (*Endpoint, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	e := &Endpoint{
-		MeterProvider: provider,
-		address:       listener.Addr(),
-		mux:           mux,
-		server:        httpserver.New(mux),
-		shutdown:      provider.Shutdown,
-	}
+	e := &Endpoint{MeterProvider: provider, address: listener.Addr(), mux: mux, server: httpserver.New(mux), shutdown: provider.Shutdown}
 	e.serving.Go(func() {
 		if err := e.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			e.failed = fmt.Errorf("answering Prometheus: %w", err)

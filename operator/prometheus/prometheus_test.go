@@ -9,19 +9,17 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	promclient "github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/zonelect/zonelect/election"
@@ -67,6 +65,9 @@ func serve(t *testing.T) *Endpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if e.server.ConnState == nil {
+		t.Error("the server has no bounds: use package httpserver")
+	}
 	return e
 }
 
@@ -101,51 +102,6 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 	}
 	if err := endpoint.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestWhoeverHoldsConnectionsTakesNoDescriptors: the process may lead, and needs some for that.
-func TestWhoeverHoldsConnectionsTakesNoDescriptors(t *testing.T) {
-	endpoint := serve(t)
-	defer endpoint.Close()
-	address := endpoint.Address().String()
-	kept := http.Client{Transport: &http.Transport{}} // as Prometheus does
-	defer kept.CloseIdleConnections()
-	const opened, stay = 300, 100
-	ends := make(chan error, opened)
-	for range opened {
-		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Read(make([]byte, 1<<10)); err != nil { // it is answered, and kept
-			t.Fatal(err)
-		}
-		_ = c.SetReadDeadline(time.Now().Add(time.Minute)) // shorter than a connection may be idle
-		go func() {
-			_, err := io.Copy(io.Discard, c)
-			ends <- err
-		}()
-		resp, err := kept.Get("http://" + address + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatal(resp.Status, err)
-		}
-		_ = resp.Body.Close()
-	}
-	for range opened + 1 - stay { // which ones depends on when the server noticed that they were idle
-		if err := <-ends; err != nil && !errors.Is(err, syscall.ECONNRESET) {
-			t.Fatal(err)
-		}
-	}
-	if len(scrape(t, address, "text/plain")) == 0 {
-		t.Error("there are no metrics")
 	}
 }
 
@@ -192,7 +148,8 @@ func TestRunRefusesWhatItCannotDo(t *testing.T) {
 	taken := serve(t)
 	defer taken.Close()
 	never := func(context.Context, election.Term) error { t.Error("it leads"); return nil }
-	if err := Run(t.Context(), taken.Address().String(), "my-operator", never, alone); err == nil || !strings.Contains(err.Error(), "listening for Prometheus") {
+	err := Run(t.Context(), taken.Address().String(), "my-operator", never, alone)
+	if err == nil || !strings.Contains(err.Error(), "listening for Prometheus") {
 		t.Errorf("with a port that is taken: %v", err)
 	}
 	o := alone
@@ -200,6 +157,20 @@ func TestRunRefusesWhatItCannotDo(t *testing.T) {
 	if err := Run(t.Context(), "127.0.0.1:0", "my-operator", never, o); !errors.Is(err, ErrMeterProvider) {
 		t.Errorf("with a provider: %v", err)
 	}
+}
+
+// instruments returns those of a registry's provider.
+func instruments(t *testing.T, registry *promclient.Registry) (*metrics.Instruments, *sdkmetric.MeterProvider) {
+	t.Helper()
+	provider, err := NewProvider(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := metrics.New(provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i, provider
 }
 
 var row = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\|.*\\| `([a-z_]+)` \\|$")
@@ -215,14 +186,7 @@ func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 		want[r[2]] = true
 	}
 	registry := promclient.NewRegistry()
-	provider, err := NewProvider(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := metrics.New(provider)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i, provider := instruments(t, registry)
 	ctx := t.Context()
 	for _, c := range []metric.Int64Counter{i.TermEnds, i.Overruns} {
 		c.Add(ctx, 1)
@@ -265,14 +229,7 @@ func TestClientGosMetricKeepsItsName(t *testing.T) {
 	gauge := promclient.NewGaugeVec(promclient.GaugeOpts{Name: masterStatus, Help: "Another help."}, []string{"name"})
 	registry.MustRegister(gauge)
 	gauge.WithLabelValues("lock").Set(1)
-	provider, err := NewProvider(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := metrics.New(provider)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i, _ := instruments(t, registry)
 	i.Leader.Record(t.Context(), 1)
 	i.MasterStatus.Record(t.Context(), 1)
 	families, err := registry.Gather()
@@ -288,14 +245,7 @@ func TestClientGosMetricKeepsItsName(t *testing.T) {
 func TestARegistryHasOneProvider(t *testing.T) {
 	registry := promclient.NewRegistry()
 	for _, lock := range []string{"a", "b"} {
-		provider, err := NewProvider(registry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i, err := metrics.New(provider)
-		if err != nil {
-			t.Fatal(err)
-		}
+		i, _ := instruments(t, registry)
 		i.MasterStatus.Record(t.Context(), 1, metric.WithAttributes(metrics.KeyMasterName.String(lock)))
 	}
 	families, err := registry.Gather()

@@ -80,7 +80,8 @@ func newProvider(registry prometheus.Registerer) (*sdkmetric.MeterProvider, erro
 // controller-runtime describe it by masterHelp.
 const (
 	masterStatus = "leader_election_master_status"
-	masterHelp   = "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name."
+	masterHelp   = "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. " +
+		"'name' is the string used to identify the lease. Please make sure to group by name."
 )
 
 // hasMasterStatus reports whether a registry has that metric. A scrape would fail if two
