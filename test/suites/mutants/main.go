@@ -7,97 +7,216 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path"
+	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
-	"text/tabwriter"
+	"sync/atomic"
 	"time"
 )
 
+// A mutant is a small breakage of a rule.
+type mutant struct {
+	rule   string
+	broken string // in words
+	file   string
+	old    string // occurs in the file exactly once
+	new    string
+	by     string // directory/TestName of the test that kills it
+}
+
 func main() {
-	var r runner
-	flag.StringVar(&r.root, "root", ".", "the repository")
-	flag.DurationVar(&r.timeout, "timeout", 2*time.Minute, "for one test")
+	root := flag.String("root", ".", "the repository")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "tests at a time")
-	by := flag.String("by", "", "directory/TestName: judges all mutants instead of their own tests")
 	only := flag.String("run", "", "regular expression: only mutants whose rule, sentence or file matches")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := check(ctx, r, *only, *by, *parallel); err != nil {
+	if err := check(ctx, *root, *only, *parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-// check runs the mutants and prints a row for each. It returns an error unless
-// all are killed.
-func check(ctx context.Context, r runner, only, by string, parallel int) error {
+// check prints a line for each mutant that matches. It returns an error unless all are killed.
+func check(ctx context.Context, root, only string, parallel int) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
 	var chosen []mutant
 	for _, m := range mutants {
-		if pattern.MatchString(m.rule) || pattern.MatchString(m.broken) || pattern.MatchString(m.file) {
-			m.by = cmp.Or(by, m.by)
+		if slices.ContainsFunc([]string{m.rule, m.broken, m.file}, pattern.MatchString) {
 			chosen = append(chosen, m)
 		}
 	}
 	start := time.Now()
-	if err := r.unbroken(ctx, chosen); err != nil {
+	if err := unbroken(ctx, root, chosen); err != nil {
 		return err
 	}
-	results := make([]result, len(chosen))
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range max(1, parallel) {
-		workers.Go(func() {
-			for i := range next {
-				results[i] = r.breakage(ctx, chosen[i])
-				fmt.Fprintf(os.Stderr, "%s: %s: %s\n", chosen[i].rule, chosen[i].broken, results[i].verdict)
+	var left atomic.Int64
+	var all sync.WaitGroup
+	slots := make(chan struct{}, max(1, parallel))
+	for _, m := range chosen {
+		slots <- struct{}{}
+		all.Go(func() {
+			start := time.Now()
+			v, said := m.judged(ctx, root)
+			if v == killed {
+				said = ""
+			} else {
+				left.Add(1)
 			}
+			fmt.Printf("%s: %s: %s: %s by %s, %.1fs\n%s", m.rule, m.broken, m.file, v, path.Base(m.by), time.Since(start).Seconds(), said)
+			<-slots
 		})
 	}
-	for i := range chosen {
-		next <- i
+	all.Wait()
+	fmt.Printf("%d mutants, %d killed, in %v\n", len(chosen), int64(len(chosen))-left.Load(), time.Since(start).Round(time.Second))
+	if left.Load() > 0 {
+		return fmt.Errorf("%d of %d mutants were not killed by their tests", left.Load(), len(chosen))
 	}
-	close(next)
-	workers.Wait()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	left := 0
-	for i, result := range results {
-		if result.verdict != killed {
-			left++
-			fmt.Fprintf(os.Stderr, "\n%s: %s: %s\n%s", chosen[i].rule, chosen[i].broken, result.verdict, result.said)
+	return ctx.Err()
+}
+
+// unbroken returns an error unless all tests pass while nothing is broken.
+func unbroken(ctx context.Context, root string, all []mutant) error {
+	tests := map[string][]string{}
+	for _, m := range all {
+		if dir, name := path.Split(m.by); !slices.Contains(tests[dir], name) {
+			tests[dir] = append(tests[dir], name)
 		}
 	}
-	if err := table(os.Stdout, chosen, results); err != nil {
-		return err
-	}
-	fmt.Printf("\n%d mutants, %d killed, in %v\n", len(chosen), len(chosen)-left, time.Since(start).Round(time.Second))
-	if left > 0 {
-		return fmt.Errorf("%d of %d mutants were not killed by their tests", left, len(chosen))
+	for dir, names := range tests {
+		events, said, err := goTest(ctx, filepath.Join(root, dir), strings.Join(names, "|"))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if v := judge(events, name); v != survived {
+				return fmt.Errorf("with nothing broken %s in %s should pass: %s\n%s", name, dir, v, said)
+			}
+		}
 	}
 	return nil
 }
 
-func table(to io.Writer, all []mutant, results []result) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RULE\tWHAT IS BROKEN\tFILE\tRESULT\tTEST\tTIME")
-	for i, m := range all {
-		_, test := m.test()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.1fs\n", m.rule, m.broken, m.file, results[i].verdict, test, results[i].took.Seconds())
+// judged runs the test of the mutant, and returns what the test says.
+func (m mutant) judged(ctx context.Context, root string) (v verdict, said string) {
+	temporary, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return notRun, err.Error()
 	}
-	return w.Flush()
+	defer func() { _ = os.RemoveAll(temporary) }()
+	overlay, err := m.overlay(root, temporary)
+	if err != nil {
+		return notRun, err.Error()
+	}
+	dir, name := path.Split(m.by)
+	events, said, err := goTest(ctx, filepath.Join(root, dir), name, "-overlay="+overlay)
+	if err != nil {
+		return notRun, err.Error()
+	}
+	return judge(events, name), said
+}
+
+// overlay puts the broken file, and what go test needs to know about it, into a directory.
+func (m mutant) overlay(root, dir string) (string, error) {
+	original, err := filepath.Abs(filepath.Join(root, m.file))
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(original)
+	if err != nil {
+		return "", err
+	}
+	broken, err := m.applied(string(text))
+	if err != nil {
+		return "", err
+	}
+	instead := filepath.Join(dir, filepath.Base(m.file))
+	if err := os.WriteFile(instead, []byte(broken), 0o600); err != nil {
+		return "", err
+	}
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: instead}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, replace, 0o600)
+}
+
+// applied returns the text of the file with the breakage in it.
+func (m mutant) applied(text string) (string, error) {
+	if n := strings.Count(text, m.old); n != 1 || m.old == m.new {
+		return "", fmt.Errorf("%s: %s: %q stands %d times in %s, want once, and %q in its place", m.rule, m.broken, m.old, n, m.file, m.new)
+	}
+	return strings.Replace(text, m.old, m.new, 1), nil
+}
+
+// event is a line of go test -json.
+type event struct {
+	Action, Test, Output string
+}
+
+// goTest runs the tests of one directory. A failing test is not an error.
+func goTest(ctx context.Context, dir, tests string, flags ...string) (events []event, said string, err error) {
+	args := append([]string{"test", "-json", "-count=1", "-failfast", "-vet=off", "-timeout=2m", "-run=^(" + tests + ")$"}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
+	cmd.Dir = dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, failed := cmd.Output()
+	for line := range bytes.Lines(out) {
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, "", fmt.Errorf("reading what go test in %s says: %w: %s", dir, err, line)
+		}
+		events = append(events, e)
+		said += e.Output
+	}
+	if len(events) == 0 {
+		return nil, "", fmt.Errorf("go test in %s: %w: %s", dir, failed, &errs)
+	}
+	return events, said, nil
+}
+
+// A verdict is the outcome of a mutant.
+type verdict string
+
+const (
+	killed   verdict = "killed"
+	survived verdict = "SURVIVED"
+	notRun   verdict = "NOT RUN"
+	crashed  verdict = "DOES NOT BUILD, PANICS OR HANGS" // for reasons that may have nothing to do with the rule
+)
+
+// judge decides the verdict on a mutant by the output of its test. Only a failure of this very test kills
+// it: a panic, a hang or a failed build says nothing about the rule.
+func judge(events []event, test string) verdict {
+	v := notRun
+	for _, e := range events {
+		switch {
+		case e.Action == "build-fail", strings.HasPrefix(e.Output, "panic: "), strings.HasPrefix(e.Output, "fatal error: "):
+			return crashed
+		case e.Test == test && e.Action == "fail":
+			v = killed
+		case e.Test == test && e.Action == "pass":
+			v = survived
+		}
+	}
+	return v
 }
