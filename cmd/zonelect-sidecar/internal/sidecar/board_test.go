@@ -18,49 +18,30 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
 )
-
-// cutLock is a lock that answers nothing while it is cut off.
-type cutLock struct {
-	locks.Lock
-	cut bool
-}
-
-func (l *cutLock) Read(ctx context.Context) (locks.Snapshot, error) {
-	if l.cut {
-		<-ctx.Done()
-		return locks.Snapshot{}, ctx.Err()
-	}
-	return l.Lock.Read(ctx)
-}
-
-func (l *cutLock) Write(ctx context.Context, v locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if l.cut {
-		<-ctx.Done()
-		return locks.Snapshot{}, ctx.Err()
-	}
-	return l.Lock.Write(ctx, v, r)
-}
 
 // polled is a sidecar that leads in a bubble, for a program that polls.
 type polled struct {
 	t    *testing.T
 	b    *board
 	e    *election.Elector
-	lock *cutLock
+	lock *memory.Lock
+	link *lockstest.Faulty // to the lock
 	stop context.CancelFunc
 	over chan error
 }
 
 func inBubble(t *testing.T, do func(p *polled)) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &polled{t: t, lock: &cutLock{Lock: memory.New("l")}, over: make(chan error, 1)}
+		p := &polled{t: t, lock: memory.New("l"), over: make(chan error, 1)}
+		p.link = lockstest.NewFaulty(p.lock)
 		var err error
 		timing := election.Timing{}.WithDefaults()
 		p.b = newBoard(timing)
 		health := election.Health{Check: p.b.check(timing.LeaseDuration), Interval: p.b.pause / 2}
-		if p.e, err = election.New(election.Config{Lock: p.lock, Candidate: locks.Candidate{Identity: "me"}, Health: health}); err != nil {
+		if p.e, err = election.New(election.Config{Lock: p.link, Candidate: locks.Candidate{Identity: "me"}, Health: health}); err != nil {
 			t.Fatal(err)
 		}
 		p.b.resign = p.e.Resign
@@ -99,7 +80,7 @@ func (p *polled) askAs(host string, header http.Header, method, path string) (in
 }
 
 func (p *polled) holder() string {
-	s, err := p.lock.Lock.Read(p.t.Context())
+	s, err := p.lock.Read(p.t.Context())
 	if err != nil {
 		p.t.Error(err)
 	}
@@ -156,26 +137,24 @@ func TestAProgramThatSaysItHasStoppedIsNotWaitedFor(t *testing.T) {
 func TestAPageInABrowserIsToldNothingAndEndsNothing(t *testing.T) {
 	inBubble(t, func(p *polled) {
 		token := fmt.Sprint(p.e.Term().Token)
-		for _, page := range []struct {
-			host   string
-			header http.Header
-			want   int
-		}{
-			{"evil.example", nil, http.StatusMisdirectedRequest}, {"evil.example:4040", nil, http.StatusMisdirectedRequest},
-			{"localhost.evil.example:4040", nil, http.StatusMisdirectedRequest}, {"127.0.0.1.evil.example", nil, http.StatusMisdirectedRequest},
-			{"10.0.0.1:4040", nil, http.StatusMisdirectedRequest}, {"0.0.0.0:4040", nil, http.StatusMisdirectedRequest}, {"[::]:4040", nil, http.StatusMisdirectedRequest},
-			{"", nil, http.StatusMisdirectedRequest}, {":4040", nil, http.StatusMisdirectedRequest}, {"127.0.0.1:4040:4040", nil, http.StatusMisdirectedRequest},
-			{defaultAddress, http.Header{"Origin": {"http://evil.example"}}, http.StatusForbidden}, {defaultAddress, http.Header{"Origin": {"null"}}, http.StatusForbidden},
-			{defaultAddress, http.Header{"Origin": {""}}, http.StatusForbidden}, {defaultAddress, http.Header{"Origin": {"http://" + defaultAddress}}, http.StatusForbidden},
-			{defaultAddress, http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden}, // an image has no Origin
-		} {
+		refuse := func(host string, header http.Header, want int) {
 			for _, ask := range []string{"GET /leader", "HEAD /leader", "POST /stopped?token=" + token} {
 				method, path, _ := strings.Cut(ask, " ")
-				if code, body := p.askAs(page.host, page.header, method, path); code != page.want || body == token {
-					t.Errorf("%+v is answered %s with %d %q, want %d", page, ask, code, body, page.want)
+				if code, body := p.askAs(host, header, method, path); code != want || body == token {
+					t.Errorf("%s with %v is answered %s with %d %q, want %d", host, header, ask, code, body, want)
 				}
 			}
 		}
+		for _, host := range []string{
+			"evil.example", "evil.example:4040", "localhost.evil.example:4040", "127.0.0.1.evil.example", "10.0.0.1:4040", "0.0.0.0:4040",
+			"[::]:4040", "", ":4040", "127.0.0.1:4040:4040",
+		} {
+			refuse(host, nil, http.StatusMisdirectedRequest)
+		}
+		for _, origin := range []string{"http://evil.example", "null", "", "http://" + defaultAddress} {
+			refuse(defaultAddress, http.Header{"Origin": {origin}}, http.StatusForbidden)
+		}
+		refuse(defaultAddress, http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden) // an image has no Origin
 		if p.b.now.any || p.b.now.over {
 			t.Error("a page counts as the program")
 		}
@@ -189,7 +168,7 @@ func TestAPageInABrowserIsToldNothingAndEndsNothing(t *testing.T) {
 // TestAProgramMayAskForAnyLoopbackAddress: also behind a port forwarding.
 func TestAProgramMayAskForAnyLoopbackAddress(t *testing.T) {
 	inBubble(t, func(p *polled) {
-		for _, host := range []string{defaultAddress, "127.0.0.1", "127.1.2.3:4040", "localhost:4040", "LOCALHOST", "[::1]:4040", "[::1]", "localhost:9"} {
+		for _, host := range []string{defaultAddress, "127.0.0.1", "127.1.2.3:4040", "LOCALHOST", "[::1]:4040", "[::1]", "localhost:9"} {
 			if code, body := p.askAs(host, nil, "GET", "/leader"); code != http.StatusOK {
 				t.Errorf("%s: %d %s", host, code, body)
 			}
@@ -199,7 +178,8 @@ func TestAProgramMayAskForAnyLoopbackAddress(t *testing.T) {
 
 func TestOnlyTheTermThatIsNamedHasStopped(t *testing.T) {
 	inBubble(t, func(p *polled) {
-		for query, want := range map[string]int{"": http.StatusBadRequest, "?token=x": http.StatusBadRequest, "?token=99999": http.StatusConflict} {
+		bad, conflict := http.StatusBadRequest, http.StatusConflict
+		for query, want := range map[string]int{"": bad, "?token=x": bad, "?token=99999": conflict} {
 			if code, body := p.ask("POST", "/stopped"+query); code != want {
 				t.Errorf("%q: %d %s, want %d", query, code, body, want)
 			}
@@ -218,7 +198,7 @@ func TestOnlyTheTermThatIsNamedHasStopped(t *testing.T) {
 func TestALeaderWithoutTrustTellsNobody(t *testing.T) {
 	inBubble(t, func(p *polled) {
 		_, first := p.ask("GET", "/leader")
-		p.lock.cut = true
+		p.link.Set(lockstest.Fault{Hang: true})
 		for p.e.Term().TrustedFor() > 0 {
 			if code, _ := p.ask("GET", "/leader"); code != http.StatusOK {
 				t.Errorf("while it is trusted: %d", code)
@@ -230,7 +210,7 @@ func TestALeaderWithoutTrustTellsNobody(t *testing.T) {
 		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
 			t.Errorf("without trust: %d", code)
 		}
-		p.lock.cut = false
+		p.link.Set(lockstest.Fault{})
 		for {
 			if code, token := p.ask("GET", "/leader"); code == http.StatusOK {
 				if token == first {
@@ -258,7 +238,8 @@ func TestAReplicaWhoseProgramDoesNotAskIsUnhealthy(t *testing.T) {
 			asks    bool
 			healthy bool
 		}{
-			{15 * time.Second, false, true}, {time.Second, false, false}, {0, true, true}, {15 * time.Second, false, true}, {time.Second, false, false},
+			{15 * time.Second, false, true}, {time.Second, false, false}, {0, true, true},
+			{15 * time.Second, false, true}, {time.Second, false, false},
 		} {
 			if time.Sleep(step.wait); step.asks {
 				b.leading()

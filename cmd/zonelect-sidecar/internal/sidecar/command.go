@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,52 +28,44 @@ func (e exited) Error() string { return fmt.Sprintf("the command ended with exit
 const (
 	codeFailed   = 1
 	codeUsage    = 2
-	codeNoStart  = 126
-	codeNoSuch   = 127
 	codeSignaled = 128
 )
 
 // runner runs a command for each term.
 type runner struct {
-	argv    []string
-	out     *os.File // of the command
-	timing  election.Timing
-	signals <-chan os.Signal // passed on to the command, except SIGCHLD
-	log     logr.Logger
+	argv   []string
+	out    *os.File // of the command
+	timing election.Timing
+	log    logr.Logger
 
-	rested func() // ends the rest between two commands; nil if there is none
+	mu      sync.Mutex
+	running *process // nil while no command runs
 }
 
-// rest begins to do what remains while no command runs: it drops the signals, and reaps what
+// pass passes signals on to the command that runs, until ctx ends. Without one it drops them. It reaps what
 // others leave to the first process of a container, such as the kubelet's probes.
-func (r *runner) rest() {
-	over, done := make(chan struct{}), make(chan struct{})
-	r.rested = func() { close(over); <-done }
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case s := <-r.signals:
-				if s == syscall.SIGCHLD {
-					reapOrphans(0)
-				}
-			case <-over:
-				return
+func (r *runner) pass(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case s := <-signals:
+			r.mu.Lock()
+			if r.running != nil {
+				r.running.pass(s)
+			} else if s == syscall.SIGCHLD {
+				reapOrphans(0)
 			}
+			r.mu.Unlock()
+		case <-ctx.Done():
+			return
 		}
-	}()
+	}
 }
 
 // lead runs the command until it ends by itself, or the term ends and the command has been
 // stopped. When it returns, nothing that the command has started is left. In a term that is over
 // it starts nothing.
 func (r *runner) lead(ctx context.Context, term election.Term) error {
-	if r.rested != nil {
-		r.rested()
-		defer r.rest()
-	}
 	r.log.Info("running the command", "command", r.argv[0], "token", term.Token) // while it runs no log may hold this up
-	r.forget()
 	l := limit{timing: r.timing}
 	if l.trust(time.Now(), term.TrustedFor()); l.over {
 		<-ctx.Done() // it ends too: the log, or all of this process, was held up
@@ -80,12 +73,14 @@ func (r *runner) lead(ctx context.Context, term election.Term) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	p, err := start(r.prepare(term))
+	p, err := r.start(term)
 	if err != nil {
-		r.log.Error(err, "the command cannot be started", "command", r.argv[0])
-		return exited(codeNoStart)
+		return fmt.Errorf("starting the command: %w", err)
 	}
 	code := r.follow(ctx, term, p, l)
+	r.mu.Lock()
+	r.running = nil
+	r.mu.Unlock()
 	if ctx.Err() != nil {
 		r.log.Info("the command has stopped", "pid", p.pid, "code", code)
 		return ctx.Err()
@@ -97,19 +92,8 @@ func (r *runner) lead(ctx context.Context, term election.Term) error {
 	return exited(code)
 }
 
-// forget drops the signals that came while no command ran.
-func (r *runner) forget() {
-	for {
-		select {
-		case <-r.signals:
-		default:
-			return
-		}
-	}
-}
-
-// prepare returns the command with its environment.
-func (r *runner) prepare(term election.Term) *exec.Cmd {
+// start starts the command with its environment.
+func (r *runner) start(term election.Term) (*process, error) {
 	cmd := exec.Command(r.argv[0], r.argv[1:]...) //nolint:gosec,noctx // it runs what the user says, and the term stops it
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, r.out, os.Stderr
 	cmd.Env = append(os.Environ(),
@@ -117,7 +101,13 @@ func (r *runner) prepare(term election.Term) *exec.Cmd {
 		fmt.Sprint("ZONELECT_LOCK=", term.Lock.Namespace, "/", term.Lock.Name),
 		"ZONELECT_IDENTITY="+term.Holder,
 	)
-	return cmd
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, err := start(cmd)
+	if err == nil {
+		r.running = p
+	}
+	return p, err
 }
 
 // follow returns the exit code of the command when everything of it is gone. The limit knows how
@@ -141,8 +131,6 @@ func (r *runner) follow(ctx context.Context, term election.Term, p *process, l l
 			over = nil
 			l.ask(time.Now(), context.Cause(ctx))
 			p.signal(syscall.SIGTERM)
-		case s := <-r.signals:
-			p.pass(s)
 		case <-tick.C:
 		}
 	}

@@ -7,7 +7,6 @@ package sidecar
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -47,7 +45,6 @@ const (
 	roleGood  = "good"    // ends at once, with code 0
 	roleSelf  = "sidecar" // runs the sidecar with the arguments
 	envOfRole = "ZONELECT_TEST_CHILD"
-	envLeft   = "ZONELECT_TEST_LEFT" // the role of what is left behind, if it is not deaf
 )
 
 func TestMain(m *testing.M) {
@@ -79,7 +76,7 @@ func play(role string) int {
 	left := 0
 	switch role {
 	case roleStray, roleLeave:
-		left = leave(cmp.Or(os.Getenv(envLeft), roleDeaf), &syscall.SysProcAttr{Setsid: true})
+		left = leave(roleDeaf, &syscall.SysProcAttr{Setsid: true})
 	case roleBrood:
 		left = leave(roleDeaf, nil)
 	}
@@ -248,7 +245,6 @@ func TestACommandKnowsItsTerm(t *testing.T) {
 	}
 }
 
-// TestASidecarShowsMetricsAndHealth on an address of their own, where nothing else is served.
 // free is an address that nobody listens on.
 func free(t *testing.T) string {
 	t.Helper()
@@ -277,6 +273,7 @@ func get(t *testing.T, url string) (code int, text string) {
 	return resp.StatusCode, string(body)
 }
 
+// TestASidecarShowsMetricsAndHealth on an address of their own, where nothing else is served.
 func TestASidecarShowsMetricsAndHealth(t *testing.T) {
 	b := newBench(t, roleObey)
 	b.options.metrics = free(t)
@@ -331,7 +328,10 @@ func TestACommandThatIgnoresItsStopIsKilledBeforeTheLockGoesOn(t *testing.T) {
 // dead.
 func TestALostTermLeavesNothingForTheNextToOverlapWith(t *testing.T) {
 	b := newBench(t, roleDeaf)
-	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: 500 * time.Millisecond, RenewInterval: 100 * time.Millisecond, Exclusive: true, StopTimeout: time.Second}
+	b.options.Timing = election.Timing{
+		LeaseDuration: 2 * time.Second, RenewDeadline: 500 * time.Millisecond, RenewInterval: 100 * time.Millisecond,
+		Exclusive: true, StopTimeout: time.Second,
+	}
 	b.options.metrics = free(t)
 	first := b.lead()
 	b.refuses.Store(true)
@@ -378,8 +378,8 @@ func TestACommandThatEndsByItselfEndsTheSidecarWithItsCode(t *testing.T) {
 func TestACommandThatCannotBeStartedLeavesTheLock(t *testing.T) {
 	b := newBench(t, roleObey)
 	b.options.command = []string{t.TempDir()}
-	if got := exitCode(b.options.run(t.Context(), b.signals)); got != codeNoStart {
-		t.Errorf("exit code %d, want %d", got, codeNoStart)
+	if err := b.options.run(t.Context(), b.signals); err == nil || !strings.Contains(err.Error(), "starting the command") {
+		t.Errorf("it ends with: %v", err)
 	}
 	if got := b.releases(); got != "released" {
 		t.Errorf("the lock: %q", got)
@@ -419,7 +419,6 @@ func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
 
 func TestSignalsArePassedOnToTheCommandThatRuns(t *testing.T) {
 	b := newBench(t, roleObey)
-	b.signals <- syscall.SIGKILL // of a time when no command ran
 	b.lead()
 	b.signals <- syscall.SIGHUP
 	b.says("got hangup")
@@ -436,11 +435,10 @@ func TestWhatEndsWhileNoCommandRunsIsReaped(t *testing.T) {
 	}
 	awaitEnd(orphan.Process.Pid)
 	signals := make(chan os.Signal)
-	r := &runner{signals: signals}
-	r.rest()
-	signals <- syscall.SIGHUP
-	signals <- syscall.SIGCHLD
-	r.rested()
+	go new(runner).pass(t.Context(), signals)
+	for range 2 { // the second is taken when the first has been dealt with
+		signals <- syscall.SIGCHLD
+	}
 	if !gone(orphan.Process.Pid) {
 		t.Error("it is not reaped")
 	}
@@ -493,18 +491,6 @@ func TestASidecarThatIsToldToEndEndsItsCommandInGoodOrder(t *testing.T) {
 		}
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%v: %v", s, err)
-		}
-	}
-}
-
-func TestBadInputEndsTheProgramAsAShellWould(t *testing.T) {
-	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for args, want := range map[string]int{"": codeUsage, named + " -- no-such-program": codeNoSuch, named + " -- " + plain: codeNoStart} {
-		if got := Run(t.Context(), strings.Fields(args)); got != want {
-			t.Errorf("%q: exit code %d, want %d", args, got, want)
 		}
 	}
 }

@@ -87,13 +87,14 @@ func TestTimeInWhichTheMachineWasSuspendedCounts(t *testing.T) {
 func TestNoCommandOutlivesItsTrustByTheStopGrace(t *testing.T) {
 	dice := rand.New(rand.NewPCG(28, 6))
 	for range 2000 {
-		timing := election.Timing{StopGrace: leastGrace + time.Duration(dice.Int64N(int64(10*time.Second))), StopTimeout: time.Duration(dice.Int64N(int64(time.Minute)))}
+		upTo := func(most time.Duration) time.Duration { return time.Duration(dice.Int64N(int64(most))) }
+		timing := election.Timing{StopGrace: leastGrace + upTo(10*time.Second), StopTimeout: upTo(time.Minute)}
 		l := limit{timing: timing}
 		until, now, asked := start0.Add(time.Second), start0, false
 		renewals := dice.IntN(9)
 		for !l.kill(now) {
 			if renewals > 0 && now.Before(until) {
-				until, renewals = now.Add(time.Duration(dice.Int64N(int64(10*time.Second)))), renewals-1
+				until, renewals = now.Add(upTo(10*time.Second)), renewals-1
 			}
 			l.trust(now, until.Sub(now))
 			switch over := !now.Before(until); {

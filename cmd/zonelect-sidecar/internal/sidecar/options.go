@@ -6,15 +6,12 @@
 package sidecar
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -39,12 +36,6 @@ type options struct {
 	out     *os.File // of the command
 }
 
-// errShown says that what was asked for has been shown, and that nothing is to be run.
-var errShown = errors.New("it has been shown")
-
-// errNoCommand says that the command is not there.
-var errNoCommand = errors.New("the command cannot be run")
-
 const usage = `Elects one leader among the replicas of a program.
 
   zonelect-sidecar [flags] -- command args...   runs the command while this replica leads
@@ -58,8 +49,7 @@ runs. Outside a cluster KUBECONFIG says where the API server is.
 Flags:
 `
 
-// parse reads the environment and the arguments, and returns what is wrong with them. Help and
-// the version go to help.
+// parse reads the environment and the arguments, and returns what is wrong with them. Help goes to help.
 func parse(args []string, help io.Writer) (options, error) {
 	o := options{Options: operator.Options{ExitOnOverrun: true}, out: os.Stdout}
 	if err := o.FromEnvironment(); err != nil {
@@ -69,18 +59,15 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.SetInterspersed(false) // the command's flags are its own
 	fs.SortFlags = false
 	fs.Usage = func() { _, _ = fmt.Fprint(help, usage, fs.FlagUsages()) }
-	fs.StringVar(&o.address, "address", "", "Loopback address to serve /leader on. Default: "+defaultAddress+", or nowhere if there is a command.")
+	fs.StringVar(&o.address, "address", "", "Loopback address to serve /leader on. Default: "+defaultAddress+
+		", or nowhere if there is a command.")
 	fs.StringVar(&o.metrics, "metrics-bind-address", "", "Address to serve /metrics and /healthz on, such as :8080. Empty: nowhere.")
-	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the work may take to stop once leadership is lost. The command is killed after four fifths of it. 0: as long as the lease allows.")
+	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the work may take to stop once leadership is lost. "+
+		"The command is killed after four fifths of it. 0: as long as the lease allows.")
 	o.AddFlags(fs)
-	shows := fs.Bool("version", false, "Show the version of the sidecar and of Go, and run nothing.")
 	fs.Lookup("leader-elect-resource-name").Usage = "Name of the Lease, the same for all replicas. Required."
 	if err := fs.Parse(args); err != nil {
 		return o, err
-	}
-	if *shows {
-		_, _ = fmt.Fprintln(help, versions())
-		return o, errShown
 	}
 	if o.command = fs.Args(); len(o.command) == 0 && fs.ArgsLenAtDash() == 0 {
 		return o, errors.New("there is no command after --: name one, or leave -- out")
@@ -90,20 +77,6 @@ func parse(args []string, help io.Writer) (options, error) {
 	}
 	o.WorkOutlivesProcess = o.outlives(os.Getpid())
 	return o, o.check()
-}
-
-// release is the version of an image, which the compiler does not know: the Containerfile sets it
-// with the linker's -X.
-var release string
-
-// versions says which program this is: a version of the module, or "(devel)" if the compiler saw
-// none.
-func versions() string {
-	version := release
-	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
-		version = info.Main.Version
-	}
-	return fmt.Sprintf("zonelect-sidecar %s (%s)", cmp.Or(version, "(devel)"), runtime.Version())
 }
 
 // outlives reports whether work may go on when this process has ended: that of a program that
@@ -125,7 +98,7 @@ func (o options) check() error {
 	}
 	if len(o.command) > 0 {
 		if _, err := exec.LookPath(o.command[0]); err != nil {
-			errs = append(errs, fmt.Errorf("%w: %w: install it in this image, or correct what follows --", errNoCommand, err))
+			errs = append(errs, fmt.Errorf("the command cannot be run: %w: install it in this image, or correct what follows --", err))
 		}
 	}
 	return errors.Join(errs...)
@@ -136,7 +109,8 @@ func checkTiming(t election.Timing) error {
 		return err
 	}
 	if t.StopGrace < leastGrace {
-		return fmt.Errorf("the StopGrace is %v, and a command cannot surely be ended in less than %v: lower --leader-elect-renew-deadline, or raise --leader-elect-lease-duration or --stop-grace", t.StopGrace, leastGrace)
+		return fmt.Errorf("the StopGrace is %v, and a command cannot surely be ended in less than %v: lower --leader-elect-renew-deadline, "+
+			"or raise --leader-elect-lease-duration or --stop-grace", t.StopGrace, leastGrace)
 	}
 	return nil
 }
@@ -151,7 +125,8 @@ func checkAddress(address string) error {
 		return fmt.Errorf("--address: %w: use an address such as %s", err, defaultAddress)
 	}
 	if !isLoopback(host) {
-		return fmt.Errorf("--address %s is not on the loopback interface: use an address such as %s, which all containers of the pod reach", address, defaultAddress)
+		return fmt.Errorf("--address %s is not on the loopback interface: use an address such as %s, which all containers of the pod reach",
+			address, defaultAddress)
 	}
 	return nil
 }

@@ -6,8 +6,6 @@
 package sidecar
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -31,13 +29,9 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: want %q, got: %v", args, want, err)
 		}
-	}
-}
-
-func TestTheVersionIsShownAndNothingIsRun(t *testing.T) {
-	out := &bytes.Buffer{}
-	if _, err := parse([]string{"--version", "--", "no-such-program"}, out); !errors.Is(err, errShown) || !strings.HasPrefix(out.String(), "zonelect-sidecar ") || !strings.Contains(out.String(), "(go1.") {
-		t.Errorf("it says %q: %v", out, err)
+		if got := Run(t.Context(), strings.Fields(args)); got != codeUsage {
+			t.Errorf("%q: exit code %d", args, got)
+		}
 	}
 }
 

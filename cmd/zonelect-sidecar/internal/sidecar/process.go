@@ -6,8 +6,6 @@
 package sidecar
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -64,21 +62,14 @@ func (p *process) reap() {
 func (p *process) signal(s syscall.Signal) { p.send(-p.pid, s) }
 
 // pass passes a signal on to the command alone. SIGCHLD is for this process: somebody that the
-// command has left behind may have ended.
+// command has left behind may have ended. Once the command has been reaped only leftBehind reaps:
+// if somebody else did while it looks, it would see neither that process nor the children of it,
+// which this process has had since.
 func (p *process) pass(s os.Signal) {
-	switch n, ok := s.(syscall.Signal); {
-	case !ok:
-	case n == syscall.SIGCHLD:
-		p.reapOrphans()
-	default:
+	if n, ok := s.(syscall.Signal); ok && n != syscall.SIGCHLD {
 		p.send(p.pid, n)
+		return
 	}
-}
-
-// reapOrphans reaps those that the command has left behind and that have ended. Once the command
-// has been reaped only leftBehind does that: if somebody else reaped a process while it looks, it
-// would see neither that process nor the children of it, which this process has had since.
-func (p *process) reapOrphans() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
@@ -114,8 +105,3 @@ func awaitEnd(pid int) {
 		}
 	}
 }
-
-// errNoProc says why orphans cannot be seen.
-var errNoProc = errors.New("processes that a command leaves behind cannot be seen: mount /proc")
-
-func noProc(err error) error { return fmt.Errorf("%w: %w", errNoProc, err) }

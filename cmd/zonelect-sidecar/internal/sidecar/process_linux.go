@@ -37,19 +37,10 @@ type child struct {
 
 // parseStat reads proc(5)'s stat. Its second field may hold spaces and parentheses.
 func parseStat(pid int, stat string) (child, error) {
-	const state, parent, group, session, least = 0, 1, 2, 3, 4
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < least {
-		return child{}, fmt.Errorf("/proc/%d/stat has %d fields after its name", pid, len(fields))
-	}
-	c := child{pid: pid, zombie: fields[state] == "Z"}
-	var err error
-	for field, to := range map[int]*int{parent: &c.parent, group: &c.group, session: &c.session} {
-		if *to, err = strconv.Atoi(fields[field]); err != nil {
-			return child{}, err
-		}
-	}
-	return c, nil
+	c, state := child{pid: pid}, ""
+	_, err := fmt.Sscan(stat[strings.LastIndexByte(stat, ')')+1:], &state, &c.parent, &c.group, &c.session)
+	c.zombie = state == "Z"
+	return c, err
 }
 
 func look(pid int) (child, error) {
@@ -66,12 +57,9 @@ func look(pid int) (child, error) {
 func orphans(command int) ([]child, error) {
 	own, err := look(os.Getpid())
 	if err != nil {
-		return nil, noProc(err)
+		return nil, fmt.Errorf("processes that a command leaves behind cannot be seen: mount /proc: %w", err)
 	}
-	names, err := filepath.Glob("/proc/[1-9]*")
-	if err != nil {
-		return nil, noProc(err)
-	}
+	names, _ := filepath.Glob("/proc/[1-9]*") // the pattern is a good one
 	var all []child
 	for _, name := range names {
 		pid, err := strconv.Atoi(filepath.Base(name))

@@ -7,49 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 )
-
-// roleHeadless is a process whose first thread has ended, and whose others run.
-const roleHeadless = "headless"
-
-// envOutlived is a file that such a process makes if nobody has killed it for long.
-const envOutlived = "ZONELECT_TEST_OUTLIVED"
-
-// init runs in the first thread.
-func init() {
-	if os.Getenv(envRole) != roleHeadless {
-		return
-	}
-	go func() {
-		for own, err := look(os.Getpid()); err != nil || !own.zombie; own, err = look(os.Getpid()) {
-			time.Sleep(time.Millisecond)
-		}
-		fmt.Println("runs")
-		time.Sleep(time.Minute) // no test needs that: it ends one that a failing test has left
-		must(os.WriteFile(os.Getenv(envOutlived), nil, 0o600))
-		os.Exit(1)
-	}()
-	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
-}
-
-func TestAProcessThatLooksLikeAZombieIsKilledToo(t *testing.T) {
-	outlived := filepath.Join(t.TempDir(), "outlived")
-	t.Setenv(envLeft, roleHeadless)
-	t.Setenv(envOutlived, outlived)
-	b := newBench(t, roleLeave)
-	r := b.lead()
-	<-b.over
-	if got := b.releases(); got != "released" || !r.gone() {
-		t.Errorf("%q, and everything of %+v is gone: %v", got, r, r.gone())
-	}
-	if _, err := os.Stat(outlived); err == nil {
-		t.Error("nobody has killed it")
-	}
-}
 
 func TestAProcessIsReadWhateverItsName(t *testing.T) {
 	for stat, want := range map[string]child{

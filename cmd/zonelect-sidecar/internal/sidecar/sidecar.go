@@ -30,17 +30,11 @@ var passed = []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, sysca
 // Run is the program. It returns the exit code.
 func Run(ctx context.Context, args []string) int {
 	o, err := parse(args, os.Stdout)
-	if errors.Is(err, pflag.ErrHelp) || errors.Is(err, errShown) {
+	if errors.Is(err, pflag.ErrHelp) {
 		return 0
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "zonelect-sidecar:", plain.Error(err))
-		switch {
-		case errors.Is(err, errNoCommand) && errors.Is(err, os.ErrPermission):
-			return codeNoStart
-		case errors.Is(err, errNoCommand):
-			return codeNoSuch
-		}
 		return codeUsage
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -96,8 +90,10 @@ func (o options) run(ctx context.Context, signals <-chan os.Signal) error {
 		if err := adopt(); err != nil {
 			return err
 		}
-		r := &runner{argv: o.command, out: o.out, timing: timing, signals: signals, log: log}
-		r.rest()
+		r := &runner{argv: o.command, out: o.out, timing: timing, log: log}
+		passing, end := context.WithCancel(context.WithoutCancel(ctx))
+		defer end()
+		go r.pass(passing, signals)
 		work = r.lead
 	}
 	if o.address != "" {
@@ -117,7 +113,8 @@ func serve(ctx context.Context, address string, b *board, log logr.Logger) (end 
 	if err != nil {
 		return nil, fmt.Errorf("serving /leader: %w: let --address name a free port", err)
 	}
-	log.Info("serving /leader: a program that polls must have stopped this long after it sent the last request that was answered with 200", "address", listener.Addr().String(), "within", b.grace.String())
+	log.Info("serving /leader: a program that polls must have stopped this long after it sent the last request that was answered with 200",
+		"address", listener.Addr().String(), "within", b.grace.String())
 	server := httpserver.New(b.handler())
 	go func() { _ = server.Serve(listener) }() // it ends by Close
 	return func() { _ = server.Close() }, nil
