@@ -36,7 +36,8 @@ func Lookup(ctx context.Context, core rest.Interface, node string) (string, erro
 	}
 	labels, err := labelsOf(ctx, core, node)
 	if apierrors.IsForbidden(err) {
-		return "", fmt.Errorf("looking up the zone: %w: needs verb \"get\" on node %q (grant it on nodes in a ClusterRole, or set the zone explicitly): %w", locks.ErrForbidden, node, err)
+		return "", fmt.Errorf("looking up the zone: %w: needs verb \"get\" on node %q (grant it on nodes in a ClusterRole, or set the zone "+
+			"explicitly): %w", locks.ErrForbidden, node, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)

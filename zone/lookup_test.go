@@ -6,100 +6,77 @@ package zone
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 )
 
-func clientOf(t *testing.T, h http.HandlerFunc) rest.Interface {
+// lookup looks up the zone of a node, with a server that answers so.
+func lookup(t *testing.T, ctx context.Context, h http.HandlerFunc) (string, error) {
 	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	cfg := &rest.Config{Host: s.URL, APIPath: "/api"}
-	cfg.GroupVersion = &corev1.SchemeGroupVersion
-	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	c, err := rest.RESTClientForConfigAndClient(cfg, s.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return Lookup(ctx, apitest.Client(t, h, corev1.SchemeGroupVersion), "n1")
 }
 
-func answering(code int, contentType, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", contentType)
-		w.WriteHeader(code)
-		io.WriteString(w, body)
-	}
+func answering(code int, body any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { apitest.Reply(w, code, body) }
 }
 
-const (
-	jsonType = "application/json"
-	partial  = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"n1","labels":{%s}}}`
-	whole    = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","labels":{%s}},"spec":{},"status":{"images":[]}}`
-	failure  = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"%s","reason":"%s","code":%d}`
-)
+func object(kind, version string, labels apitest.Object) apitest.Object {
+	return apitest.Object{"kind": kind, "apiVersion": version, "metadata": apitest.Object{"name": "n1", "labels": labels}}
+}
 
 func TestTheZoneIsANodesLabel(t *testing.T) {
-	for name, tc := range map[string]struct{ body, want string }{
-		"labels only": {fmt.Sprintf(partial, `"topology.kubernetes.io/zone":"z1"`), "z1"},
-		"whole node":  {fmt.Sprintf(whole, `"topology.kubernetes.io/zone":"z1"`), "z1"},
-		"old label":   {fmt.Sprintf(whole, `"failure-domain.beta.kubernetes.io/zone":"z2"`), "z2"},
-		"both":        {fmt.Sprintf(whole, `"failure-domain.beta.kubernetes.io/zone":"old","topology.kubernetes.io/zone":"new"`), "new"},
+	const now, before = corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone
+	for name, node := range map[string]apitest.Object{
+		"labels only": object("PartialObjectMetadata", "meta.k8s.io/v1", apitest.Object{now: "z1"}),
+		"whole node":  object("Node", "v1", apitest.Object{now: "z1"}),
+		"old label":   object("Node", "v1", apitest.Object{before: "z1"}),
+		"both":        object("Node", "v1", apitest.Object{before: "old", now: "z1"}),
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := Lookup(t.Context(), clientOf(t, answering(200, jsonType, tc.body)), "n1")
-			if err != nil || got != tc.want {
-				t.Errorf("zone %q, %v: want %q", got, err, tc.want)
-			}
-		})
+		if got, err := lookup(t, t.Context(), answering(200, node)); err != nil || got != "z1" {
+			t.Errorf("%s: zone %q, %v", name, got, err)
+		}
 	}
 }
 
 func TestAZoneThatCannotBeToldIsAnErrorThatSaysWhy(t *testing.T) {
+	wraps := func(target error) func(error) bool { return func(err error) bool { return errors.Is(err, target) } }
+	failure := func(code int, reason string) http.HandlerFunc {
+		return answering(code, apitest.Status(code, reason, "in words", "nodes", "n1"))
+	}
+	node := func(labels apitest.Object) http.HandlerFunc { return answering(200, object("Node", "v1", labels)) }
 	for name, tc := range map[string]struct {
 		handler http.HandlerFunc
 		is      func(error) bool
 		says    string
 	}{
-		"no label":      {answering(200, jsonType, fmt.Sprintf(partial, `"a":"b"`)), wraps(ErrNoZone), `node "n1"`},
-		"empty label":   {answering(200, jsonType, fmt.Sprintf(partial, `"topology.kubernetes.io/zone":""`)), wraps(ErrNoZone), "topology.kubernetes.io/zone"},
-		"no permission": {answering(403, jsonType, fmt.Sprintf(failure, `User jane cannot get nodes`, "Forbidden", 403)), wraps(locks.ErrForbidden), `verb "get" on node "n1"`},
-		"no node":       {answering(404, jsonType, fmt.Sprintf(failure, `nodes n1 not found`, "NotFound", 404)), apierrors.IsNotFound, "not found"},
-		"server error":  {answering(500, jsonType, fmt.Sprintf(failure, `etcd is gone`, "InternalError", 500)), apierrors.IsInternalError, "etcd is gone"},
-		"no JSON":       {answering(200, jsonType, "<html>"), nil, "reading the answer"},
+		"no label":      {node(apitest.Object{"a": "b"}), wraps(ErrNoZone), `node "n1"`},
+		"empty label":   {node(apitest.Object{corev1.LabelTopologyZone: ""}), wraps(ErrNoZone), "topology.kubernetes.io/zone"},
+		"no permission": {failure(403, "Forbidden"), wraps(locks.ErrForbidden), `verb "get" on node "n1"`},
+		"no node":       {failure(404, "NotFound"), apierrors.IsNotFound, "in words"},
+		"server error":  {failure(500, "InternalError"), apierrors.IsInternalError, "in words"},
+		"no object":     {answering(200, 7), nil, "reading the answer"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			zone, err := Lookup(t.Context(), clientOf(t, tc.handler), "n1")
-			if err == nil || zone != "" || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !tc.is(err) {
-				t.Errorf("zone %q, error %v", zone, err)
-			}
-		})
+		zone, err := lookup(t, t.Context(), tc.handler)
+		if err == nil || zone != "" || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !tc.is(err) {
+			t.Errorf("%s: zone %q, error %v", name, zone, err)
+		}
 	}
-}
-
-func wraps(target error) func(error) bool {
-	return func(err error) bool { return errors.Is(err, target) }
 }
 
 func TestTheLookupIsOneRequestForTheLabelsOfOneNode(t *testing.T) {
 	var seen []string
-	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+	if _, err := lookup(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
 		seen = append(seen, r.Method+" "+r.URL.Path+" "+r.Header.Get("Accept"))
 		w.Header().Set("Retry-After", "1")
-		answering(503, "text/plain", "overloaded")(w, r)
-	})
-	if _, err := Lookup(t.Context(), c, "n1"); err == nil {
+		http.Error(w, "overloaded", http.StatusServiceUnavailable)
+	}); err == nil {
 		t.Error("no error")
 	}
 	if want := "GET /api/v1/nodes/n1 " + metadataOnly; len(seen) != 1 || seen[0] != want {
@@ -109,8 +86,8 @@ func TestTheLookupIsOneRequestForTheLabelsOfOneNode(t *testing.T) {
 
 func TestTheLookupEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c := clientOf(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
-	if _, err := Lookup(ctx, c, "n1"); !errors.Is(err, context.Canceled) {
+	_, err := lookup(t, ctx, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
 }
