@@ -13,12 +13,9 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 )
 
-type (
-	object    = apitest.Object
-	apiServer = apitest.Server
-)
+type object = apitest.Object
 
-func newAPIServer(t *testing.T) (*apiServer, *rest.RESTClient) {
+func newAPIServer(t *testing.T) (*apitest.Server, *rest.RESTClient) {
 	a := apitest.NewServer()
 	return a, clientOf(t, a)
 }
@@ -28,15 +25,3 @@ func clientOf(t *testing.T, h http.Handler) *rest.RESTClient {
 	t.Helper()
 	return apitest.Client(t, h, coordinationv1.SchemeGroupVersion)
 }
-
-func status(code int, reason, message, kind, name string, causes ...string) object {
-	return apitest.Status(code, reason, message, kind, name, causes...)
-}
-
-func notFound(path string) object { return apitest.NotFound(path) }
-
-func reply(w http.ResponseWriter, code int, body any) { apitest.Reply(w, code, body) }
-
-func clone(o object) object { return apitest.Clone(o) }
-
-func mustMarshal(v any) []byte { return apitest.Marshal(v) }

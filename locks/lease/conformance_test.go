@@ -6,12 +6,13 @@ package lease
 import (
 	"testing"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 func TestALeaseHoldsTheLawsOfEveryLock(t *testing.T) {
-	servers := map[locks.Lock]*apiServer{}
+	servers := map[locks.Lock]*apitest.Server{}
 	lockstest.RunSuite(t, lockstest.Suite{
 		New: func(t *testing.T) locks.Lock {
 			a, client := newAPIServer(t)

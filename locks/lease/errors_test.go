@@ -13,111 +13,108 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 )
 
 // row is one answer of a server and the error that must result.
 type row struct {
-	code    int
-	body    any // a string is sent as text
-	kind    error
-	says    []string
-	timeout bool
-	not     []error
+	answer object // nil for a text
+	kind   error  // the only one of package locks that it is
+	says   string
 }
 
-const user = `leases.coordination.k8s.io "lock" is forbidden: User "jane" cannot VERB resource "leases" in API group "coordination.k8s.io" in the namespace "ns"`
-
-// rows hold for every verb, except for those that a test changes.
+// rows hold for every verb.
 func rows(verb string) map[string]row {
-	forbidden := strings.Replace(user, "VERB", verb, 1)
-	return map[string]row{
-		"no permission":         {403, status(403, "Forbidden", forbidden, "leases", "lock"), locks.ErrForbidden, []string{`needs verb "` + verb + `" on leases.coordination.k8s.io in namespace "ns"`, "Role", forbidden}, false, nil},
-		"namespace terminating": {403, status(403, "Forbidden", "unable to create new content", "leases", "lock", "NamespaceTerminating"), nil, []string{"is being deleted"}, false, []error{locks.ErrForbidden}},
-		"no API":                {404, "404 page not found\n", locks.ErrNoAPI, []string{"1.14", "coordination.k8s.io/v1"}, false, []error{locks.ErrConflict}},
-		"no namespace":          {404, status(404, "NotFound", `namespaces "ns" not found`, "namespaces", "ns"), nil, []string{`namespace "ns" does not exist`}, false, []error{locks.ErrNoAPI, locks.ErrConflict}},
-		"who are you":           {401, status(401, "Unauthorized", "Unauthorized", "", ""), nil, []string{"credentials"}, false, []error{locks.ErrForbidden}},
-		"too many requests":     {429, status(429, "TooManyRequests", "try later", "", ""), nil, []string{"try later"}, false, nil},
-		"server timeout":        {504, status(504, "Timeout", "request did not complete", "", ""), nil, []string{"did not complete"}, true, nil},
-		"server error":          {500, status(500, "InternalError", "etcdserver: leader changed", "", ""), nil, []string{"leader changed"}, false, nil},
+	forbidden := `leases.coordination.k8s.io "lock" is forbidden: User "jane" cannot ` + verb +
+		` resource "leases" in API group "coordination.k8s.io" in the namespace "ns"`
+	is := func(code int, reason, message string, causes ...string) object {
+		return apitest.Status(code, reason, message, "leases", "lock", causes...)
 	}
+	table := map[string]row{
+		"no permission":         {is(403, "Forbidden", forbidden), locks.ErrForbidden, forbidden},
+		"namespace terminating": {is(403, "Forbidden", "unable to create", "NamespaceTerminating"), nil, "is being deleted"},
+		"no API":                {nil, locks.ErrNoAPI, "coordination.k8s.io/v1"},
+		"no namespace": {
+			apitest.Status(404, "NotFound", `namespaces "ns" not found`, "namespaces", "ns"), nil, `namespace "ns" does not exist`,
+		},
+		"who are you":       {is(401, "Unauthorized", "Unauthorized"), nil, "credentials"},
+		"too many requests": {is(429, "TooManyRequests", "try later"), nil, "try later"},
+		"server timeout":    {is(504, "Timeout", "request did not complete"), nil, "did not complete"},
+		"server error":      {is(500, "InternalError", "etcdserver: leader changed"), nil, "leader changed"},
+	}
+	switch verb {
+	case "create":
+		table["taken"] = row{is(409, "AlreadyExists", "already exists"), locks.ErrConflict, ""}
+	case "update":
+		table["changed"] = row{is(409, "Conflict", "has been modified"), locks.ErrConflict, ""}
+		table["deleted"] = row{apitest.NotFound(path), locks.ErrConflict, "does not exist"}
+	case "watch":
+		table["expired"] = row{is(410, "Expired", "too old resource version"), locks.ErrVersionExpired, ""}
+		table["gone"] = row{is(410, "Gone", "too old resource version"), locks.ErrVersionExpired, ""}
+		table["from the future"] = row{
+			is(504, "Timeout", "Too large resource version: 9, current: 5", "ResourceVersionTooLarge"), locks.ErrVersionExpired, "backup",
+		}
+	}
+	return table
 }
 
-func answering(r row) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if text, ok := r.body.(string); ok {
-			http.Error(w, text, r.code)
-			return
-		}
-		w.Header().Set("Retry-After", "1")
-		reply(w, r.code, r.body)
+func (r row) code() int {
+	if r.answer == nil {
+		return http.StatusNotFound
 	}
+	return r.answer["code"].(int)
+}
+
+func (r row) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	if r.answer == nil {
+		http.Error(w, "404 page not found", r.code())
+		return
+	}
+	w.Header().Set("Retry-After", "1")
+	apitest.Reply(w, r.code(), r.answer)
 }
 
 func (r row) check(t *testing.T, verb string, err error) {
 	t.Helper()
-	if err == nil {
-		t.Fatal("no error")
+	if err == nil || !strings.Contains(err.Error(), r.says) || !strings.Contains(err.Error(), "lease ns/lock: "+verb) {
+		t.Fatalf("%v\ndoes not say %q", err, r.says)
 	}
-	for _, s := range append(r.says, "lease ns/lock: "+verb) {
-		if !strings.Contains(err.Error(), s) {
-			t.Errorf("%v\ndoes not say %q", err, s)
-		}
-	}
-	if r.kind != nil && !errors.Is(err, r.kind) {
-		t.Errorf("%v: want %v", err, r.kind)
-	}
-	for _, not := range r.not {
-		if errors.Is(err, not) {
-			t.Errorf("%v: must not be %v", err, not)
+	for _, kind := range []error{locks.ErrForbidden, locks.ErrNoAPI, locks.ErrConflict, locks.ErrVersionExpired} {
+		if errors.Is(err, kind) != (kind == r.kind) {
+			t.Errorf("%v: want %v, and no %v", err, r.kind, kind)
 		}
 	}
 	var status interface{ StatusCode() int }
-	if !errors.As(err, &status) || status.StatusCode() != r.code {
-		t.Errorf("%v: status %v, want %d", err, status, r.code)
+	if !errors.As(err, &status) || status.StatusCode() != r.code() {
+		t.Errorf("%v: status %v, want %d", err, status, r.code())
 	}
 	var timeout interface{ Timeout() bool }
-	if !errors.As(err, &timeout) || timeout.Timeout() != r.timeout {
-		t.Errorf("%v: timeout %v, want %v", err, timeout.Timeout(), r.timeout)
+	if !errors.As(err, &timeout) || timeout.Timeout() != (r.code() == http.StatusGatewayTimeout) {
+		t.Errorf("%v: timeout %v", err, timeout.Timeout())
 	}
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	conflict := []error{locks.ErrNoAPI, locks.ErrForbidden}
-	exists := locks.Version{Number: 5, UID: "u", Opaque: existing()}
+	lease := &coordinationv1.Lease{}
+	lease.Namespace, lease.Name, lease.UID, lease.ResourceVersion = "ns", "lock", "u", "5"
+	exists := locks.Version{Number: 5, UID: "u", Opaque: lease}
+	write := func(ctx context.Context, l *Lock, base locks.Version) error {
+		_, err := l.Write(ctx, base, recordOf("a", 1))
+		return err
+	}
 	for verb, call := range map[string]func(context.Context, *Lock) error{
-		"get": func(ctx context.Context, l *Lock) error { _, err := l.Read(ctx); return err },
-		"create": func(ctx context.Context, l *Lock) error {
-			_, err := l.Write(ctx, locks.Version{}, recordOf("a", 1))
-			return err
-		},
-		"update": func(ctx context.Context, l *Lock) error { _, err := l.Write(ctx, exists, recordOf("a", 1)); return err },
+		"get":    func(ctx context.Context, l *Lock) error { _, err := l.Read(ctx); return err },
+		"create": func(ctx context.Context, l *Lock) error { return write(ctx, l, locks.Version{}) },
+		"update": func(ctx context.Context, l *Lock) error { return write(ctx, l, exists) },
 		"watch":  func(ctx context.Context, l *Lock) error { return l.Watch(ctx, exists, nil) },
 	} {
-		table := rows(verb)
-		switch verb {
-		case "create":
-			table["taken"] = row{409, status(409, "AlreadyExists", "already exists", "leases", "lock"), locks.ErrConflict, nil, false, conflict}
-		case "update":
-			table["changed"] = row{409, status(409, "Conflict", "has been modified", "leases", "lock"), locks.ErrConflict, nil, false, conflict}
-			table["deleted"] = row{404, notFound(path), locks.ErrConflict, []string{"does not exist"}, false, conflict}
-		case "watch":
-			table["expired"] = row{410, status(410, "Expired", "too old resource version", "", ""), locks.ErrVersionExpired, nil, false, nil}
-			table["gone"] = row{410, status(410, "Gone", "too old resource version", "", ""), locks.ErrVersionExpired, nil, false, nil}
-			table["from the future"] = row{504, status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"), locks.ErrVersionExpired, []string{"backup"}, true, nil}
-		}
-		for name, r := range table {
+		for name, r := range rows(verb) {
 			t.Run(verb+"/"+name, func(t *testing.T) {
-				r.check(t, verb, call(t.Context(), mustNew(t, clientOf(t, answering(r)))))
+				r.check(t, verb, call(t.Context(), mustNew(t, clientOf(t, r))))
 			})
 		}
 	}
-}
-
-func existing() *coordinationv1.Lease {
-	lease := &coordinationv1.Lease{}
-	lease.Namespace, lease.Name, lease.UID, lease.ResourceVersion = "ns", "lock", "u", "5"
-	return lease
 }
 
 func TestADeadlineIsATimeoutWithoutStatus(t *testing.T) {

@@ -44,7 +44,9 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 		"its zone was evacuated long ago": {map[string]string{record.AnnotationEvacuated: "za=0001-01-01T00:00:00Z,za=nonsense"}, ""},
 		"a million bytes of them":         {every, ""},
 		"a phase that there is not":       {map[string]string{record.AnnotationPhase: "halfway", record.AnnotationPhaseStep: "-1"}, ""},
-		"a release that it did not write": {map[string]string{record.AnnotationReleased: "101", record.AnnotationHandover: `{"to":"b","precedenceMs":4000}`}, ""},
+		"a release that it did not write": {
+			map[string]string{record.AnnotationReleased: "101", record.AnnotationHandover: `{"to":"b","precedenceMs":4000}`}, "",
+		},
 		"another program's name and seat": {map[string]string{record.AnnotationHolder: "b", record.AnnotationProcessLock: "here"}, ""},
 		"a token that is none":            {map[string]string{record.AnnotationToken: "-1"}, ""},
 	} {
@@ -80,7 +82,7 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 
 // pair is a leader and a follower that know each other.
 type pair struct {
-	server   *apiServer
+	server   *apitest.Server
 	led      map[string]int // how many terms each began
 	requests int
 }

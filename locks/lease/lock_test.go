@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"reflect"
+	"net/http/httptest"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -50,21 +51,16 @@ func mustWrite(t *testing.T, l *Lock, base locks.Version, r locks.Record) locks.
 
 func TestNewSaysWhatIsWrong(t *testing.T) {
 	_, client := newAPIServer(t)
-	for name, tc := range map[string]struct {
-		config Config
-		says   string
-	}{
-		"no client":     {Config{Namespace: "ns", Name: "lock"}, "client is nil"},
-		"no namespace":  {Config{Client: client, Name: "lock"}, "namespace is empty"},
-		"no name":       {Config{Client: client, Namespace: "ns"}, "name is empty"},
-		"bad name":      {Config{Client: client, Namespace: "ns", Name: "My_Lock"}, "RFC 1123"},
-		"bad namespace": {Config{Client: client, Namespace: "a.b", Name: "lock"}, "dots"},
+	for says, config := range map[string]Config{
+		"client is nil":      {Namespace: "ns", Name: "lock"},
+		"namespace is empty": {Client: client, Name: "lock"},
+		"name is empty":      {Client: client, Namespace: "ns"},
+		"RFC 1123":           {Client: client, Namespace: "ns", Name: "My_Lock"},
+		"dots":               {Client: client, Namespace: "a.b", Name: "lock"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := New(tc.config); err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("New: %v, want an error that says %q", err, tc.says)
-			}
-		})
+		if _, err := New(config); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("New: %v, want an error that says %q", err, says)
+		}
 	}
 	if got := mustNew(t, client).Describe().String(); got != "Lease ns/lock" {
 		t.Errorf("describes itself as %q", got)
@@ -88,37 +84,6 @@ func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
 	}
 }
 
-func TestWhatOthersWroteIsKept(t *testing.T) {
-	a, client := newAPIServer(t)
-	l := mustNew(t, client)
-	first := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
-	a.Mu.Lock()
-	meta, spec := a.Objects[path]["metadata"].(object), a.Objects[path]["spec"].(object)
-	meta["labels"] = object{"team": "x"}
-	meta["ownerReferences"] = []any{object{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pu"}}
-	meta["annotations"].(object)["theirs"] = "kept"
-	spec["strategy"], spec["preferredHolder"] = "OldestEmulationVersion", "b"
-	want := clone(a.Objects[path])
-	a.Mu.Unlock()
-
-	s, err := l.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Version.UID != first.Version.UID || s.Record != first.Record {
-		t.Errorf("read %+v, wrote %+v", s, first)
-	}
-	mustWrite(t, l, s.Version, recordOf("b", 2))
-	want["metadata"].(object)["resourceVersion"] = "102"
-	want["metadata"].(object)["annotations"].(object)["zonelect.dev/holder"] = "b"
-	want["spec"].(object)["holderIdentity"] = "b"
-	want["spec"].(object)["acquireTime"] = "2026-07-01T10:00:02.000001Z"
-	want["spec"].(object)["renewTime"] = "2026-07-01T10:00:02.000001Z"
-	if got := clone(a.Objects[path]); !reflect.DeepEqual(got, want) {
-		t.Errorf("\n got %s\nwant %s", mustMarshal(got), mustMarshal(want))
-	}
-}
-
 func TestAWriteCarriesUIDAndVersion(t *testing.T) {
 	_, client := newAPIServer(t)
 	l := mustNew(t, client)
@@ -128,14 +93,14 @@ func TestAWriteCarriesUIDAndVersion(t *testing.T) {
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
 		}
-		stored := clone(body)
+		stored := apitest.Clone(body)
 		stored["metadata"].(object)["resourceVersion"] = "102"
-		reply(w, http.StatusOK, stored)
+		apitest.Reply(w, http.StatusOK, stored)
 	}))
 	mustWrite(t, mustNew(t, spy), s.Version, recordOf("a", 2))
 	meta := body["metadata"].(object)
 	if meta["uid"] != s.Version.UID || meta["resourceVersion"] != "101" || body["kind"] != "Lease" {
-		t.Errorf("sent %s", mustMarshal(body))
+		t.Errorf("sent %s", apitest.Marshal(body))
 	}
 }
 
@@ -163,87 +128,57 @@ func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 	}
 }
 
-// TestALostAnswerIsNotRepeated: the write lands, the answer is lost, and
-// nothing below the elector tries again.
+// TestALostAnswerIsNotRepeated: the write lands, the answer is lost, and nothing below the elector tries again.
 func TestALostAnswerIsNotRepeated(t *testing.T) {
 	a, _ := newAPIServer(t)
-	var mu sync.Mutex
-	requests := 0
+	var writes atomic.Int64
 	l := mustNew(t, clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			a.ServeHTTP(w, r)
 			return
 		}
-		mu.Lock()
-		requests++
-		mu.Unlock()
-		a.ServeHTTP(discard{}, r)
+		writes.Add(1)
+		a.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	})))
 	_, err := l.Write(t.Context(), locks.Version{}, recordOf("a", 1))
 	var answered interface{ StatusCode() int }
-	if err == nil || errors.Is(err, locks.ErrConflict) || errors.As(err, &answered) {
-		t.Errorf("write whose answer was lost: %v", err)
+	if err == nil || errors.Is(err, locks.ErrConflict) || errors.As(err, &answered) || writes.Load() != 1 {
+		t.Errorf("write whose answer was lost, sent %d times: %v", writes.Load(), err)
 	}
-	if mu.Lock(); requests != 1 {
-		t.Errorf("it was sent %d times", requests)
-	}
-	mu.Unlock()
 	if s, err := l.Read(t.Context()); err != nil || s.Record.Holder != "a" {
 		t.Errorf("the next read does not settle it: %+v, %v", s, err)
 	}
 }
 
-type discard struct{}
-
-func (discard) Header() http.Header         { return http.Header{} }
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-func (discard) WriteHeader(int)             {}
-
-func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
+// TestAnOddDurationIsHonoredAndWarnedOfOnce: a long one, or none, as another library or a hand writes it.
+func TestAnOddDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 	a, client := newAPIServer(t)
 	var warnings []string
-	l, err := New(Config{Client: client, Namespace: "ns", Name: "lock", Logger: funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{})})
+	logger := funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{})
+	l, err := New(Config{Client: client, Namespace: "ns", Name: "lock", Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustWrite(t, l, locks.Version{}, recordOf("a", 1))
-	for i, seconds := range []int{7200, 7200, 10800} {
-		a.Mu.Lock()
-		a.Objects[path]["spec"].(object)["leaseDurationSeconds"] = seconds
-		a.Mu.Unlock()
+	for _, tc := range []struct {
+		seconds, warnings int
+		says              string
+	}{
+		{7200, 1, "set the Lease's leaseDurationSeconds to 1 and its renewTime to the present time"},
+		{7200, 1, ""}, {10800, 2, ""}, {0, 3, "nobody takes the lock from it"}, {0, 3, `"holder"="a"`},
+	} {
+		a.Change(path, func(o object) {
+			if o["spec"].(object)["leaseDurationSeconds"] = tc.seconds; tc.seconds == 0 {
+				delete(o["spec"].(object), "leaseDurationSeconds")
+			}
+		})
 		s, err := l.Read(t.Context())
-		if want := time.Duration(seconds) * time.Second; err != nil || s.Record.LeaseDuration != want {
+		if want := time.Duration(tc.seconds) * time.Second; err != nil || s.Record.LeaseDuration != want {
 			t.Errorf("duration %v, %v: want %v", s.Record.LeaseDuration, err, want)
 		}
-		if want := []int{1, 1, 2}[i]; len(warnings) != want {
-			t.Errorf("%d warnings, want %d: %v", len(warnings), want, warnings)
+		if len(warnings) != tc.warnings || !strings.Contains(warnings[len(warnings)-1], tc.says) {
+			t.Errorf("want %d warnings, the last of which says %q: %q", tc.warnings, tc.says, warnings)
 		}
-	}
-	if hint := "set the Lease's leaseDurationSeconds to 1 and its renewTime to the present time"; !strings.Contains(warnings[0], hint) {
-		t.Errorf("%s\ndoes not say: %s", warnings[0], hint)
-	}
-}
-
-// TestAHolderWithoutADurationIsWarnedOfOnce: the Lease of another library, or one that
-// somebody edited. What it says is not cut to anything.
-func TestAHolderWithoutADurationIsWarnedOfOnce(t *testing.T) {
-	a, client := newAPIServer(t)
-	var warnings []string
-	l, err := New(Config{Client: client, Namespace: "ns", Name: "lock", Logger: funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustWrite(t, l, locks.Version{}, recordOf("a", 1))
-	a.Mu.Lock()
-	delete(a.Objects[path]["spec"].(object), "leaseDurationSeconds")
-	a.Mu.Unlock()
-	for range 2 {
-		if s, err := l.Read(t.Context()); err != nil || s.Record.LeaseDuration != 0 {
-			t.Errorf("duration %v, %v", s.Record.LeaseDuration, err)
-		}
-	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "nobody takes the lock from it") || !strings.Contains(warnings[0], `"holder"="a"`) {
-		t.Errorf("warnings %v", warnings)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -47,51 +48,67 @@ func TestS4AWatchSaysThatItLeavesNothingOut(t *testing.T) {
 	}
 }
 
-// streaming serves a watch with lines, and then ends it as given.
-func streaming(end func(w http.ResponseWriter, r *http.Request), lines ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// dies is a line at which the connection breaks off.
+const dies = ""
+
+// streaming serves a watch with lines.
+func streaming(lines ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for _, line := range lines {
+			if line == dies {
+				panic(http.ErrAbortHandler)
+			}
 			fmt.Fprintln(w, line)
 			w.(http.Flusher).Flush()
 		}
-		end(w, r)
 	}
 }
 
-func quietly(http.ResponseWriter, *http.Request) {}
+// lease is a Lease as an API server sends it.
+func lease(version string) object {
+	return object{
+		"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "spec": object{"holderIdentity": "a"},
+		"metadata": object{"name": "lock", "namespace": "ns", "uid": "u", "resourceVersion": version},
+	}
+}
 
-func abruptly(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+// event is a line of a watch.
+func event(kind string, o any) string {
+	return string(apitest.Marshal(object{"type": kind, "object": o}))
+}
 
-func lease(name, version string) string {
-	return fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":%q,"namespace":"ns","uid":"u","resourceVersion":%q},"spec":{"holderIdentity":"a"}}`, name, version)
+func failure(code int, reason, message string, causes ...string) string {
+	return event("ERROR", apitest.Status(code, reason, message, "", "", causes...))
 }
 
 func TestWhatAWatchSendsAndHowItEnds(t *testing.T) {
-	added := `{"type":"ADDED","object":` + lease("lock", "7") + `}`
+	added := event("ADDED", lease("7"))
+	tooOld := failure(410, "Expired", "too old resource version: 1 (5)")
+	tooLarge := failure(504, "Timeout", "Too large resource version: 9, current: 5", "ResourceVersionTooLarge")
+	one := []string{"record 7"}
 	for name, tc := range map[string]struct {
-		end   func(http.ResponseWriter, *http.Request)
 		lines []string
 		sends []string // kind of event and number
 		kind  error
 		says  string // of the error; empty for none
 	}{
-		"the server ends it":   {quietly, []string{added}, []string{"record 7"}, nil, ""},
-		"a bookmark":           {quietly, []string{`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"9"},"spec":{}}}`}, []string{"bookmark 9"}, nil, ""},
-		"a deletion":           {quietly, []string{added, `{"type":"DELETED","object":` + lease("lock", "8") + `}`}, []string{"record 7", "gone 8"}, nil, ""},
-		"a kind of the future": {quietly, []string{`{"type":"RENAMED","object":` + lease("lock", "8") + `}`, added}, []string{"record 7"}, nil, ""},
-		"history is gone":      {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(410, "Expired", "too old resource version: 1 (5)", "", ""))) + `}`}, nil, locks.ErrVersionExpired, "too old"},
-		"history is unwritten": {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"))) + `}`}, nil, locks.ErrVersionExpired, "backup"},
-		"an error":             {quietly, []string{added, `{"type":"ERROR","object":` + string(mustMarshal(status(500, "InternalError", "etcd is gone", "", ""))) + `}`}, []string{"record 7"}, nil, "etcd is gone"},
-		"an odd error":         {quietly, []string{`{"type":"ERROR","object":{}}`}, nil, nil, "cannot be read"},
-		"an odd object":        {quietly, []string{`{"type":"ADDED","object":[]}`}, nil, nil, "ADDED"},
-		"no version":           {quietly, []string{`{"type":"ADDED","object":` + lease("lock", "") + `}`}, nil, nil, "resourceVersion"},
-		"no JSON":              {quietly, []string{`<html>`}, nil, nil, "stream of events"},
-		"the connection dies":  {abruptly, []string{added}, []string{"record 7"}, nil, "stream of events"},
-		"dies in an event":     {abruptly, []string{added, added[:20]}, []string{"record 7"}, nil, "stream of events"},
+		"the server ends it":   {[]string{added}, one, nil, ""},
+		"a bookmark":           {[]string{event("BOOKMARK", lease("9"))}, []string{"bookmark 9"}, nil, ""},
+		"a deletion":           {[]string{added, event("DELETED", lease("8"))}, []string{"record 7", "gone 8"}, nil, ""},
+		"a kind of the future": {[]string{event("RENAMED", lease("8")), added}, one, nil, ""},
+		"history is gone":      {[]string{tooOld}, nil, locks.ErrVersionExpired, "too old"},
+		"history is unwritten": {[]string{tooLarge}, nil, locks.ErrVersionExpired, "backup"},
+		"an error":             {[]string{added, failure(500, "InternalError", "etcd is gone")}, one, nil, "etcd is gone"},
+		"an odd error":         {[]string{event("ERROR", object{})}, nil, nil, "cannot be read"},
+		"an odd object":        {[]string{event("ADDED", []string{})}, nil, nil, "ADDED"},
+		"no version":           {[]string{event("ADDED", lease(""))}, nil, nil, "resourceVersion"},
+		"no JSON":              {[]string{`<html>`}, nil, nil, "stream of events"},
+		"the connection dies":  {[]string{added, dies}, one, nil, "stream of events"},
+		"dies in an event":     {[]string{added, added[:20], dies}, one, nil, "stream of events"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := mustNew(t, clientOf(t, streaming(tc.end, tc.lines...)))
+			l := mustNew(t, clientOf(t, streaming(tc.lines...)))
 			events, ended := watching(t, l, locks.Version{Number: 5})
 			for _, want := range tc.sends {
 				if got := describe(<-events); got != want {
@@ -140,7 +157,8 @@ func TestAWatchAsksForOneLeaseAndABoundedTime(t *testing.T) {
 		if q.Get("resourceVersion") != want || q.Has("resourceVersion") != (want != "") {
 			t.Errorf("resourceVersion %q, want %q", q["resourceVersion"], want)
 		}
-		if q.Get("fieldSelector") != "metadata.name=lock" || q.Get("allowWatchBookmarks") != "true" || q.Get("path") != strings.TrimSuffix(path, "/lock") {
+		selects := q.Get("fieldSelector") == "metadata.name=lock" && q.Get("path") == strings.TrimSuffix(path, "/lock")
+		if !selects || q.Get("allowWatchBookmarks") != "true" {
 			t.Errorf("query %v", q)
 		}
 	}
