@@ -141,7 +141,8 @@ func address(client *coordinationv1.CoordinationV1Client) string {
 func find(o *operator.Options, lock *resourcelock.LeaseLock) error {
 	client, real := lock.Client.(*coordinationv1.CoordinationV1Client)
 	if !real || client == nil {
-		return fmt.Errorf("the Client of Lock is a %T, not the one of a clientset that has a server: set Options.Disabled in tests, to lead without an election", lock.Client)
+		return fmt.Errorf("the Client of Lock is a %T, not the one of a clientset that has a server: set Options.Disabled in tests, "+
+			"to lead without an election", lock.Client)
 	}
 	if o.Config == nil {
 		if given := flag.Lookup("kubeconfig"); o.Self.Kubeconfig == "" && given != nil {
@@ -157,7 +158,8 @@ func find(o *operator.Options, lock *resourcelock.LeaseLock) error {
 		return fmt.Errorf("the rest.Config: %w", err)
 	}
 	if of, to := address(client), address(found); of != to {
-		return fmt.Errorf("the Client of Lock belongs to %s, and the rest.Config to %s: set Options.Config to the one that the client was made of", of, to)
+		return fmt.Errorf("the Client of Lock belongs to %s, and the rest.Config to %s: set Options.Config to the one that the client "+
+			"was made of", of, to)
 	}
 	return nil
 }

@@ -6,13 +6,9 @@ package leaderelection
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
@@ -40,6 +35,8 @@ const (
 	deadline = 10 * time.Second
 	retry    = 2 * time.Second
 )
+
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/op"
 
 // endless is longer than anybody waits.
 const endless = 3 * time.Minute
@@ -114,22 +111,29 @@ func lockOf(t *testing.T, cfg *rest.Config, identity string) *resourcelock.Lease
 	}
 }
 
+// configOf is the least that a program says.
+func configOf(lock resourcelock.Interface, o operator.Options) LeaderElectionConfig {
+	return LeaderElectionConfig{
+		Lock: lock, LeaseDuration: lease, RenewDeadline: deadline, RetryPeriod: retry,
+		Callbacks: LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+		Options:   o,
+	}
+}
+
 // newReplica makes a replica whose work stops when it is told to.
 func (a *api) newReplica(t *testing.T, identity string, change ...func(*LeaderElectionConfig)) *replica {
 	t.Helper()
 	r := &replica{times: map[string]time.Time{}}
-	r.config = LeaderElectionConfig{
-		Lock: lockOf(t, a.Config(), identity), LeaseDuration: lease, RenewDeadline: deadline, RetryPeriod: retry, ReleaseOnCancel: true,
-		Callbacks: LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				r.noted("started")
-				<-ctx.Done()
-				r.noted("told")
-			},
-			OnStoppedLeading: func() { r.noted("stopped") },
-		},
-		Options: operator.Options{Config: a.Config(), Logger: logr.Discard(), Self: operator.SelfOptions{Zone: "za"}},
+	r.config = configOf(lockOf(t, a.Config(), identity), operator.Options{
+		Config: a.Config(), Logger: logr.Discard(), Self: operator.SelfOptions{Zone: "za"},
+	})
+	r.config.ReleaseOnCancel = true
+	r.config.Callbacks.OnStartedLeading = func(ctx context.Context) {
+		r.noted("started")
+		<-ctx.Done()
+		r.noted("told")
 	}
+	r.config.Callbacks.OnStoppedLeading = func() { r.noted("stopped") }
 	for _, f := range change {
 		f(&r.config)
 	}
@@ -172,6 +176,9 @@ func returns(c *LeaderElectionConfig) {
 
 func keeps(c *LeaderElectionConfig) { c.ReleaseOnCancel = false }
 
+// stops has work that stops when it is told to.
+func stops(*LeaderElectionConfig) {}
+
 func (r *replica) ends(t *testing.T, want string) {
 	t.Helper()
 	if got := r.happened(); got != want {
@@ -185,7 +192,7 @@ func TestTheCallbacksAreThoseOfClientGo(t *testing.T) {
 		other := a.newReplica(t, "other").start(t)
 		time.Sleep(2 * endless)
 		if !one.IsLeader() || other.IsLeader() || one.GetLeader() != "one" || other.GetLeader() != "one" {
-			t.Errorf("one leads: %v, other leads: %v; it is said to be %q and %q", one.IsLeader(), other.IsLeader(), one.GetLeader(), other.GetLeader())
+			t.Errorf("one leads: %v, other leads: %v", one.IsLeader(), other.IsLeader())
 		}
 		other.end()
 		other.ends(t, "stopped, returned") // though it never led
@@ -195,36 +202,6 @@ func TestTheCallbacksAreThoseOfClientGo(t *testing.T) {
 			t.Error("it leads when its context has ended")
 		}
 	})
-}
-
-func TestALockIsReleasedWhenTheWorkHasStopped(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change []func(*LeaderElectionConfig)
-		least  time.Duration // after the end of its context
-		most   time.Duration
-	}{
-		"work that stops":               {nil, 0, time.Second},
-		"work that needs a moment":      {[]func(*LeaderElectionConfig){works(time.Second)}, time.Second, 2 * time.Second},
-		"work that never stops":         {[]func(*LeaderElectionConfig){works(endless)}, retry, retry + time.Second},
-		"work that is given more time":  {[]func(*LeaderElectionConfig){works(time.Minute), func(c *LeaderElectionConfig) { c.Options.Timing.StopTimeout = 2 * time.Minute }}, time.Minute, time.Minute + time.Second},
-		"a callback that has returned":  {[]func(*LeaderElectionConfig){returns}, 0, time.Second},
-		"nobody says when it may be so": {[]func(*LeaderElectionConfig){keeps}, lease - retry, lease + 2*time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtually(t, func(t *testing.T, a *api) {
-				one := a.newReplica(t, "one", tc.change...).start(t)
-				next := a.newReplica(t, "next").start(t)
-				time.Sleep(time.Minute)
-				told := time.Now()
-				one.end()
-				time.Sleep(2 * endless)
-				if took := next.when("started").Sub(told); took < tc.least || took > tc.most {
-					t.Errorf("the next led after %v, want from %v to %v", took, tc.least, tc.most)
-				}
-				next.end()
-			})
-		})
-	}
 }
 
 // TestTheLockIsReleasedBeforeOnStoppedLeading, in which many programs end. The API server takes its time.
@@ -238,7 +215,7 @@ func TestTheLockIsReleasedBeforeOnStoppedLeading(t *testing.T) {
 				c.Callbacks.OnStoppedLeading = func() {
 					a.Mu.Lock()
 					defer a.Mu.Unlock()
-					holder <- a.Objects["/apis/coordination.k8s.io/v1/namespaces/ns/leases/op"]["spec"].(map[string]any)["holderIdentity"]
+					holder <- a.Objects[leasePath]["spec"].(map[string]any)["holderIdentity"]
 				}
 			}).start(t)
 			time.Sleep(time.Minute)
@@ -253,12 +230,12 @@ func TestTheLockIsReleasedBeforeOnStoppedLeading(t *testing.T) {
 
 // TestALossIsToldAtOnce: many programs end in OnStoppedLeading, and others may lead soon.
 func TestALossIsToldAtOnce(t *testing.T) {
-	for name, change := range map[string][]func(*LeaderElectionConfig){
-		"work that stops": nil, "work that goes on": {works(endless)}, "a callback that has returned": {returns}, "without a release": {keeps},
+	for name, change := range map[string]func(*LeaderElectionConfig){
+		"work that stops": stops, "work that goes on": works(endless), "a callback that has returned": returns, "without a release": keeps,
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtually(t, func(t *testing.T, a *api) {
-				one := a.newReplica(t, "one", change...).start(t)
+				one := a.newReplica(t, "one", change).start(t)
 				time.Sleep(time.Minute)
 				cut := time.Now()
 				a.Cut()
@@ -312,7 +289,7 @@ func TestAnotherHolderIsSeenWhileTheWorkStops(t *testing.T) {
 	virtually(t, func(t *testing.T, a *api) {
 		one := a.draining(t)
 		taken := time.Now()
-		a.Change("/apis/coordination.k8s.io/v1/namespaces/ns/leases/op", func(o apitest.Object) { o["spec"].(apitest.Object)["holderIdentity"] = "other" })
+		a.Change(leasePath, func(o apitest.Object) { o["spec"].(apitest.Object)["holderIdentity"] = "other" })
 		time.Sleep(lease)
 		if took := one.when("stopped").Sub(taken); took < 0 || took > 100*time.Millisecond {
 			t.Errorf("OnStoppedLeading was called after %v: %s", took, one.happened())
@@ -364,45 +341,55 @@ func TestAnyTimingOfClientGoInWholeSecondsIsTaken(t *testing.T) {
 	}
 }
 
-// TestAHandoverReleasesOnlyWhatHasStopped: nobody has ended a context with the promise of client-go.
+// TestAHandoverReleasesOnlyWhatHasStopped: nobody has ended a context with the promise of client-go. The end of
+// Run's context is that promise.
 func TestAHandoverReleasesOnlyWhatHasStopped(t *testing.T) {
+	type span struct{ least, most time.Duration }
+	expiry := span{lease - retry, lease + 2*retry}
 	for name, tc := range map[string]struct {
-		change []func(*LeaderElectionConfig)
-		most   time.Duration
-		least  time.Duration
+		change           func(*LeaderElectionConfig)
+		canceled, handed span // how long the next waits
 	}{
-		"work that stops":              {nil, time.Second, 0},
-		"work that needs a moment":     {[]func(*LeaderElectionConfig){works(time.Second)}, 2 * time.Second, time.Second},
-		"work that never stops":        {[]func(*LeaderElectionConfig){works(endless)}, lease + 2*retry, lease - retry},
-		"a callback that has returned": {[]func(*LeaderElectionConfig){returns}, lease + 2*retry, lease - retry},
-		"without a release":            {[]func(*LeaderElectionConfig){keeps}, lease + 2*retry, lease - retry},
+		"work that stops":          {stops, span{0, time.Second}, span{0, time.Second}},
+		"work that needs a moment": {works(time.Second), span{time.Second, 2 * time.Second}, span{time.Second, 2 * time.Second}},
+		"work that never stops":    {works(endless), span{retry, retry + time.Second}, expiry},
+		"work that is given more time": {func(c *LeaderElectionConfig) {
+			works(time.Minute)(c)
+			c.Options.Timing.StopTimeout = 2 * time.Minute
+		}, span{time.Minute, time.Minute + time.Second}, span{time.Minute, time.Minute + time.Second}},
+		"a callback that has returned": {returns, span{0, time.Second}, expiry},
+		"without a release":            {keeps, expiry, expiry},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtually(t, func(t *testing.T, a *api) {
-				one := a.newReplica(t, "one", tc.change...).start(t)
-				next := a.newReplica(t, "next").start(t)
-				time.Sleep(time.Minute)
-				asked := time.Now()
-				go func() { _ = one.current.Load().Resign(t.Context()) }()
-				time.Sleep(time.Minute)
-				if took := next.when("started").Sub(asked); took < tc.least || took > tc.most {
-					t.Errorf("the next led after %v, want from %v to %v", took, tc.least, tc.most)
-				}
-				if stopped := one.when("stopped"); next.when("started").Before(one.when("told")) || stopped.Sub(asked) > retry+time.Second {
-					t.Errorf("OnStoppedLeading was called after %v", stopped.Sub(asked))
-				}
-				if got := one.happened(); strings.Count(got, "started") != 1 || !strings.Contains(got, "returned") {
-					t.Errorf("Run goes on: %s", got)
-				}
-				next.end()
-				time.Sleep(time.Minute)
-				if got := one.happened(); strings.Count(got, "started") != 1 || one.IsLeader() {
-					t.Errorf("it campaigns when Run has returned: %s", got)
-				}
-				one.end()
-				time.Sleep(2 * endless)
+		for how, want := range map[string]span{"canceled": tc.canceled, "handed over": tc.handed} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				virtually(t, func(t *testing.T, a *api) {
+					one := a.newReplica(t, "one", tc.change).start(t)
+					next := a.newReplica(t, "next").start(t)
+					time.Sleep(time.Minute)
+					asked := time.Now()
+					if how == "canceled" {
+						one.end()
+					} else {
+						go func() { _ = one.current.Load().Resign(t.Context()) }()
+					}
+					time.Sleep(2 * time.Minute)
+					if took := next.when("started").Sub(asked); took < want.least || took > want.most {
+						t.Errorf("the next led after %v, want from %v to %v", took, want.least, want.most)
+					}
+					took := one.when("stopped").Sub(asked)
+					if next.when("started").Before(one.when("told")) || took > one.config.patience()+time.Second {
+						t.Errorf("OnStoppedLeading was called after %v", took)
+					}
+					next.end()
+					time.Sleep(time.Minute)
+					if got := one.happened(); strings.Count(got, "started") != 1 || !strings.Contains(got, "returned") || one.IsLeader() {
+						t.Errorf("it campaigns when Run has returned: %s", got)
+					}
+					one.end()
+					time.Sleep(2 * endless)
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -441,12 +428,10 @@ func TestEventsGoToTheLocksRecorder(t *testing.T) {
 		one.end()
 		synctest.Wait()
 		close(recorder.Events)
-		var got []string
-		for e := range recorder.Events {
-			got = append(got, e)
-		}
-		if want := []string{"Normal LeaderElection one became leader", "Normal LeaderElection one stopped leading"}; len(got) != 2 || !strings.HasPrefix(got[0], want[0]) || !strings.HasPrefix(got[1], want[1]) {
-			t.Errorf("the events are %q", got)
+		for _, want := range []string{"Normal LeaderElection one became leader", "Normal LeaderElection one stopped leading", ""} {
+			if got := <-recorder.Events; !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+				t.Errorf("the event is %q, want %q", got, want)
+			}
 		}
 		a.Mu.Lock()
 		defer a.Mu.Unlock()
@@ -508,118 +493,5 @@ func TestRunOrDieTellsTheWatchDogAndDies(t *testing.T) {
 		}()
 		r.config.Coordinated = true
 		RunOrDie(ctx, r.config)
-	})
-}
-
-func TestAConfigThatCannotBeUsedIsRefusedWithWhatToDo(t *testing.T) {
-	a := &api{}
-	foreign := lockOf(t, &rest.Config{Host: "https://elsewhere:6443"}, "one")
-	beside := lockOf(t, &rest.Config{Host: "http://127.0.0.1:80/beside"}, "one") // another cluster behind one address
-	for want, change := range map[string]func(c *LeaderElectionConfig, lock *resourcelock.LeaseLock){
-		"Lock is nil":                      func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Lock = nil },
-		"use a *resourcelock.LeaseLock":    func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Lock = other{} },
-		"has no Name":                      func(_ *LeaderElectionConfig, lock *resourcelock.LeaseLock) { lock.LeaseMeta.Name = "" },
-		"has no Namespace":                 func(_ *LeaderElectionConfig, lock *resourcelock.LeaseLock) { lock.LeaseMeta.Namespace = "" },
-		"has no Identity":                  func(_ *LeaderElectionConfig, lock *resourcelock.LeaseLock) { lock.LockConfig.Identity = "" },
-		"must be positive":                 func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.RetryPeriod = 0 },
-		"LeaseDuration":                    func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.LeaseDuration = c.RenewDeadline },
-		"OnStartedLeading is nil":          func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Callbacks.OnStartedLeading = nil },
-		"OnStoppedLeading is nil":          func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Callbacks.OnStoppedLeading = nil },
-		"Coordinated is set":               func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Coordinated = true },
-		"Options name a lock":              func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Options.Name = "op" },
-		"end the process in Callbacks.OnS": func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Options.ExitOnOverrun = true },
-		"belongs to http://127.0.0.1:80/b": func(_ *LeaderElectionConfig, lock *resourcelock.LeaseLock) { lock.Client = beside.Client },
-		"Callbacks.OnNewLeader is":         func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Options.OnNewLeader = func(string) {} },
-		"given in Options.Timing, too":     func(c *LeaderElectionConfig, _ *resourcelock.LeaseLock) { c.Options.Timing.LeaseDuration = lease },
-		"set Options.Disabled in tests": func(_ *LeaderElectionConfig, lock *resourcelock.LeaseLock) {
-			lock.Client = fake.NewClientset().CoordinationV1()
-		},
-		"belongs to https://elsewhere:644": func(_ *LeaderElectionConfig, lock *resourcelock.LeaseLock) { lock.Client = foreign.Client },
-	} {
-		lock := lockOf(t, a.Config(), "one")
-		c := LeaderElectionConfig{
-			Lock: lock, LeaseDuration: lease, RenewDeadline: deadline, RetryPeriod: retry,
-			Callbacks: LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-			Options:   operator.Options{Config: a.Config()},
-		}
-		if _, err := NewLeaderElector(c); err != nil {
-			t.Fatal(err)
-		}
-		change(&c, lock)
-		if _, err := NewLeaderElector(c); !errors.Is(err, ErrConfig) || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("want %q, got: %v", want, err)
-		}
-	}
-}
-
-// other is a lock that is none of client-go's.
-type other struct{ resourcelock.Interface }
-
-var given = flag.String("kubeconfig", "", "as client-go's examples have it")
-
-// TestTheConfigIsFoundAsThePrograms: client-go's examples have a flag for it.
-func TestTheConfigIsFoundAsThePrograms(t *testing.T) {
-	dir := t.TempDir()
-	kubeconfig := func(name, server string) string {
-		path := filepath.Join(dir, name)
-		text := "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: '" + server + "'}}]}"
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	flagged, named := kubeconfig("flag", "https://flag:6443"), kubeconfig("env", "https://env:6443")
-	t.Setenv("KUBECONFIG", named)
-	findFor := func(lock resourcelock.Interface) error {
-		c := LeaderElectionConfig{
-			Lock: lock, LeaseDuration: lease, RenewDeadline: deadline, RetryPeriod: retry,
-			Callbacks: LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-		}
-		_, err := NewLeaderElector(c)
-		return err
-	}
-	find := func(server string) error { return findFor(lockOf(t, &rest.Config{Host: server}, "one")) }
-	if err := find("https://env:6443"); err != nil {
-		t.Error(err)
-	}
-	defer func() { *given = "" }()
-	if err := find("https://env:6443"); err != nil {
-		t.Errorf("with a flag that is not given: %v", err)
-	}
-	timed, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, "ns", "op", resourcelock.ResourceLockConfig{Identity: "one"}, &rest.Config{Host: "https://env:6443"}, deadline)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := findFor(timed); err != nil {
-		t.Errorf("with a client that has a timeout: %v", err)
-	}
-	*given = flagged
-	if err := find("https://flag:6443"); err != nil {
-		t.Error(err)
-	}
-	if err := find("https://env:6443"); !errors.Is(err, ErrConfig) {
-		t.Errorf("the other cluster's lock: %v", err)
-	}
-	*given = filepath.Join(dir, "missing")
-	if err := find("https://env:6443"); !errors.Is(err, ErrConfig) || !strings.Contains(fmt.Sprint(err), "missing") {
-		t.Errorf("a file that is missing: %v", err)
-	}
-}
-
-// TestATestNeedsNoServer: programs are tested with a fake client.
-func TestATestNeedsNoServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lock := lockOf(t, &rest.Config{}, "one")
-		lock.Client = fake.NewClientset().CoordinationV1()
-		ctx, end := context.WithCancel(t.Context())
-		led := false
-		RunOrDie(ctx, LeaderElectionConfig{
-			Lock: lock, LeaseDuration: lease, RenewDeadline: deadline, RetryPeriod: retry,
-			Callbacks: LeaderCallbacks{OnStartedLeading: func(context.Context) { led = true; end() }, OnStoppedLeading: func() {}},
-			Options:   operator.Options{Disabled: true, Logger: logr.Discard()},
-		})
-		if !led {
-			t.Error("it has not led")
-		}
 	})
 }

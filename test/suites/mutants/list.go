@@ -648,7 +648,7 @@ var mutants = []mutant{
 		"cmd/kubectl-zonelect/internal/audit/TestOnlyWhatIsCertainIsFound"},
 	{"drop-in", "a lock is released while the work stops",
 		"operator/leaderelection/elector.go", `time.NewTimer(l.config.patience())`, `time.NewTimer(0)`,
-		"operator/leaderelection/TestALockIsReleasedWhenTheWorkHasStopped"},
+		"operator/leaderelection/TestAHandoverReleasesOnlyWhatHasStopped"},
 	{"drop-in", "a handover releases the lock while the work goes on",
 		"operator/leaderelection/elector.go", `if l.ctx.Err() != nil || work.isOver() && work.obeyed {`, `if l.ctx.Err() != nil || work != nil {`,
 		"operator/leaderelection/TestAHandoverReleasesOnlyWhatHasStopped"},
