@@ -15,11 +15,14 @@ import (
 
 // TestTheLastLeaderLosesTheLabelFirst: the Service never selects two pods.
 func TestTheLastLeaderLosesTheLabelFirst(t *testing.T) {
-	pod := func(name string, labels map[string]string) *corev1.Pod {
-		labels["app"] = "my-operator"
+	pod := func(name string, leader bool) *corev1.Pod {
+		labels := map[string]string{"app": "my-operator"}
+		if leader {
+			labels[leads] = "true"
+		}
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}}
 	}
-	client := fake.NewClientset(pod("op-a", map[string]string{leads: "true"}), pod("op-b", map[string]string{}), pod("op-c", map[string]string{}))
+	client := fake.NewClientset(pod("op-a", true), pod("op-b", false), pod("op-c", false))
 	if err := label(t.Context(), client.CoreV1().Pods("ns"), "op-b"); err != nil {
 		t.Fatal(err)
 	}

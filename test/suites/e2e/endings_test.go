@@ -60,7 +60,7 @@ func TestATermAndAFollowersLifeEndWell(t *testing.T) {
 			programs = append(programs, strings.TrimPrefix(filepath.Dir(file), "../../../examples/"))
 		}
 	}
-	if len(programs) < 9 {
+	if len(programs) < 8 {
 		t.Fatalf("there are %d examples: %q", len(programs), programs)
 	}
 	for _, name := range programs {
