@@ -51,6 +51,7 @@ package multilock
 //	shield/watch.go                    keeper.startWatch            one watch of the ConfigMap; until it ends, or the end of Attend
 //	shield/keeper.go                   keeper.act                   the requests of one action; until their answers, or their limit
 //	twin/lock.go                       Lock.Attend                  keeps the presence; until the end of Attend
+//	twin/lock.go                       Lock.Attend                  looks up the pods of legacy holders; until the end of Attend
 //	twin/watch.go                      twinWatch.run                the watch of one of the two locks; until either ends
 //	../../internal/presence/keeper.go  Keeper.Keep                  follows the other candidates' presences; until the end of Attend
 //	../../internal/presence/keeper.go  Keeper.Keep                  ignores and removes presences without a pod that are not renewed; the same

@@ -154,18 +154,25 @@ func (t *Lock) heardLegacy(r locks.Record) {
 	candidate.Signal(t.phase.Changed())
 }
 
-// findPods looks up the pods of legacy holders, each until the server has answered once.
-func (t *Lock) findPods(ctx context.Context, asked map[string]bool) {
-	for _, h := range t.phase.Holders() {
-		if asked[h.Name] || len(h.Labels) > 0 {
-			continue
+// findPods looks up the pods of legacy holders at each signal, each pod until the server has answered once.
+func (t *Lock) findPods(ctx context.Context, heard <-chan struct{}) {
+	asked := map[string]bool{}
+	for ctx.Err() == nil {
+		for _, h := range t.phase.Holders() {
+			if asked[h.Name] || len(h.Labels) > 0 {
+				continue
+			}
+			name := apierror.Object{Resource: apierror.Pods, Namespace: t.config.Lease.Namespace, Name: h.Name}
+			limited, done := context.WithTimeout(ctx, t.config.Timing.AttemptTimeout)
+			pod, err := rawapi.New[corev1.Pod](t.config.Core, name).Get(limited)
+			done()
+			if asked[h.Name] = err == nil || name.Absent(err); err == nil {
+				t.phase.NoteHolder(record.LegacyHolder{Name: h.Name, Labels: pod.Labels})
+			}
 		}
-		name := apierror.Object{Resource: apierror.Pods, Namespace: t.config.Lease.Namespace, Name: h.Name}
-		limited, done := context.WithTimeout(ctx, t.config.Timing.AttemptTimeout)
-		pod, err := rawapi.New[corev1.Pod](t.config.Core, name).Get(limited)
-		done()
-		if asked[h.Name] = err == nil || name.Absent(err); err == nil {
-			t.phase.NoteHolder(record.LegacyHolder{Name: h.Name, Labels: pod.Labels})
+		select {
+		case <-heard:
+		case <-ctx.Done():
 		}
 	}
 }
@@ -225,17 +232,18 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 			podGone <- err
 		}
 	})
-	asked := map[string]bool{}
+	heard := make(chan struct{}, 1)
+	wait.Go(func() { t.findPods(ctx, heard) })
 	for said := (locks.Permission{}); ; {
 		if c := t.permission(t.phase.Stage()); c != said {
 			said = c
 			permit(c)
 			t.presence.SetWaiting(c.Why)
 		}
-		t.findPods(ctx, asked)
 		select {
 		case <-t.phase.Changed():
 			candidate.Signal(t.turned)
+			candidate.Signal(heard)
 		case err := <-podGone:
 			return err
 		case <-ctx.Done():

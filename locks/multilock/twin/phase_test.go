@@ -609,6 +609,27 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 	})
 }
 
+// TestNobodyWaitsForTheLookUpOfALegacyPod that the server does not answer.
+func TestNobodyWaitsForTheLookUpOfALegacyPod(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a", func(c *Config) {
+			c.Core = s.core(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/pods/L") {
+					<-r.Context().Done()
+					return
+				}
+				s.server.ServeHTTP(w, r)
+			}))
+		})
+		s.leads(a.Seat, 0, 1)
+		s.put(theirs("L", 1))
+		s.phase(record.PhaseLegacy)
+		if got := a.Status().Waiting; !strings.Contains(got, "the phase on record is legacy") {
+			t.Errorf("it waits for %q", got)
+		}
+	})
+}
+
 // TestSealedByHandIsTakenForDual: a record that ends by time cannot be sealed.
 func TestSealedByHandIsTakenForDual(t *testing.T) {
 	for _, mode := range []multilock.Mode{multilock.Auto, multilock.Dual} {
