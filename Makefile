@@ -29,7 +29,7 @@ ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
 MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus examples test
-OUTSIDE_MODULES := test/programs/become test/programs/controlplane test/programs/kubebuilder test/programs/kubectl test/programs/past
+OUTSIDE_MODULES := test/programs/become test/programs/controlplane test/programs/kubebuilder
 
 # The modules that a release tags.
 PUBLISHED := $(filter-out test,$(MODULES))

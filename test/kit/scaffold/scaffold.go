@@ -66,7 +66,7 @@ func AddElection(t *testing.T, project string) (apply string) {
 
 func build(t *testing.T, tool, name string) string {
 	t.Helper()
-	path, err := testbed.BuildTool(t.Context(), module, tool, name, t.Output())
+	path, err := testbed.BuildTool(t.Context(), module, tool, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,14 +82,9 @@ func BuildProgram(ctx context.Context, pkg string) (string, error) {
 	return b.target, b.build(ctx)
 }
 
-// BuildModule is BuildProgram for a main package that is a module of its own, outside the
-// workspace. Its first build may take minutes, which progress, unless nil, is told.
-func BuildModule(ctx context.Context, pkg string, progress io.Writer) (string, error) {
-	return BuildTool(ctx, pkg, ".", filepath.Base(pkg), progress)
-}
-
-// BuildTool is BuildModule for a tool that the module's go.mod names, under a name of its own.
-func BuildTool(ctx context.Context, module, tool, name string, progress io.Writer) (string, error) {
+// BuildTool is BuildProgram for a main package of a module outside the workspace, or a tool that its go.mod names,
+// under a name of its own. Its first build may take minutes.
+func BuildTool(ctx context.Context, module, tool, name string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
@@ -98,10 +93,7 @@ func BuildTool(ctx context.Context, module, tool, name string, progress io.Write
 	if err != nil {
 		return "", err
 	}
-	b := builder{
-		dir: filepath.Join(root, module), pkg: tool, env: []string{"GOWORK=off"},
-		target: filepath.Join(bin, name), progress: progress,
-	}
+	b := builder{dir: filepath.Join(root, module), pkg: tool, env: []string{"GOWORK=off"}, target: filepath.Join(bin, name)}
 	return b.target, b.build(ctx)
 }
 

@@ -49,11 +49,12 @@ func (b *built) build(ctx context.Context, kind Kind) (string, error) {
 	if path, ok := b.paths[kind]; ok {
 		return path, nil
 	}
-	build := testbed.BuildProgram
+	program := "./test/programs/" + string(kind)
+	build := func() (string, error) { return testbed.BuildProgram(ctx, program) }
 	if kind == Become {
-		build = func(ctx context.Context, pkg string) (string, error) { return testbed.BuildModule(ctx, pkg, nil) }
+		build = func() (string, error) { return testbed.BuildTool(ctx, program, ".", string(kind)) }
 	}
-	path, err := build(ctx, "./test/programs/"+string(kind))
+	path, err := build()
 	if err == nil {
 		b.paths[kind] = path
 	}
@@ -88,23 +89,32 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 	if err != nil {
 		return nil, err
 	}
-	s := &Seat{Identity: identity, Zone: zone, Kind: kind, more: make(chan struct{})}
 	all := []string{"--kubeconfig", bed.Cluster.Kubeconfig(zone), "--lock", lock, "--identity", identity}
+	traces := filepath.Join(bed.Dir(), identity+".spans")
 	switch kind {
 	case Zonelect:
-		s.Traces = filepath.Join(bed.Dir(), identity+".spans")
-		all = append(all, "--zone", zone, "--traces", s.Traces)
+		all = append(all, "--zone", zone, "--traces", traces)
 	case Manager:
 		all = append(all, "--zone", zone)
 	case Legacy, Become:
 		all = append(all, "--pod-name", identity)
 	}
-	s.Process, err = bed.StartProcess(zone, testbed.ProcessSpec{Name: identity, Path: path, Args: append(all, args...)})
+	p, err := bed.StartProcess(zone, testbed.ProcessSpec{Name: identity, Path: path, Args: append(all, args...)})
 	if err != nil {
 		return nil, err
 	}
-	go s.read(s.Lines(context.WithoutCancel(ctx)))
+	s := Seated(p, kind, zone, identity)
+	if kind == Zonelect {
+		s.Traces = traces
+	}
 	return s, nil
+}
+
+// Seated returns the seat of a program that runs already.
+func Seated(p *testbed.Process, kind Kind, zone, identity string) *Seat {
+	s := &Seat{Process: p, Identity: identity, Zone: zone, Kind: kind, more: make(chan struct{})}
+	go s.read(s.Lines(context.Background()))
+	return s
 }
 
 // read collects the events until the process and its output have ended.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -38,7 +39,6 @@ import (
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/operator/ctrlruntime"
 	"github.com/zonelect/zonelect/test/kit/events"
-	"github.com/zonelect/zonelect/test/kit/slow"
 )
 
 // by is the annotation on a reconciled ConfigMap that names who reconciled it.
@@ -47,11 +47,10 @@ const by = "test.zonelect.dev/reconciled-by"
 type options struct {
 	kubeconfig, lock, identity, zone string
 	plain, lasting                   bool
-	patient, deaf, bare              bool
-	late, lateRequests               time.Duration
+	patient, bare                    bool
+	late                             time.Duration
 	timing                           election.Timing
 	stopDelay                        time.Duration
-	stopTimeout                      time.Duration
 	webhook, certs                   string
 }
 
@@ -65,15 +64,12 @@ func main() {
 	f.BoolVar(&o.plain, "plain", false, "the election is controller-runtime's own")
 	f.BoolVar(&o.lasting, "lasting", false, "the manager goes on when leadership is lost")
 	f.BoolVar(&o.patient, "patient", false, "the timing is patient")
-	f.BoolVar(&o.deaf, "deaf", false, "the reconciler ignores its context: it writes on for ever, and prints each write")
 	f.BoolVar(&o.bare, "bare", false, "the candidate finds out by itself who and where it is")
-	f.DurationVar(&o.late, "late", 0, "how late each answer of the API server comes")
-	f.DurationVar(&o.lateRequests, "late-requests", 0, "how late each request comes to the API server")
+	f.DurationVar(&o.late, "late", 0, "how late each request comes to the API server")
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
-	f.DurationVar(&o.stopTimeout, "stop-timeout", timing.DefaultStopTimeout, "how long the manager waits for it")
 	f.StringVar(&o.webhook, "webhook", "", "host:port to serve the webhook on; none by default")
 	f.StringVar(&o.certs, "certs", "", "directory of tls.crt and tls.key for the webhook")
 	_ = f.Parse(os.Args[1:])
@@ -96,7 +92,7 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 		lead(func(m manager.Manager, c client.Client) error {
 			return errors.Join(
 				ctrl.NewControllerManagedBy(m).Named(o.lock).For(&corev1.ConfigMap{}).
-					Complete(&reconciler{c, o.identity, o.deaf, p}),
+					Complete(&reconciler{c, o.identity}),
 				m.Add(manager.RunnableFunc(func(ctx context.Context) error { // needs leadership, as a controller does
 					p.Print(events.Event{Event: "leading"})
 					<-ctx.Done()
@@ -115,7 +111,7 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 	if o.webhook != "" {
 		mgr.GetWebhookServer().Register("/validate", &webhook.Admission{Handler: admission.HandlerFunc(
 			func(context.Context, admission.Request) admission.Response {
-				return admission.Allowed("").WithWarnings("seen by " + o.identity)
+				return admission.Allowed("")
 			},
 		)})
 	}
@@ -130,14 +126,14 @@ func (o options) manager() (manager.Manager, func(setup func(manager.Manager, cl
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.late > 0 || o.lateRequests > 0 {
-		cfg.Dial = slow.Way{Answers: slow.Constant(o.late), Requests: slow.Constant(o.lateRequests)}.Dial(new(net.Dialer).DialContext, func() {})
+	if o.late > 0 {
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return late{next, o.late} })
 	}
 	options := ctrl.Options{
 		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
 		LeaseDuration: &o.timing.LeaseDuration, RenewDeadline: &o.timing.RenewDeadline, RetryPeriod: &o.timing.RenewInterval,
 		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &o.stopTimeout,
+		GracefulShutdownTimeout:       new(timing.DefaultStopTimeout),
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{"default": {}},
@@ -189,31 +185,27 @@ func (e everywhere) Start(context.Context) error { e(); return nil }
 
 func (e everywhere) NeedLeaderElection() bool { return false }
 
+// late delays requests.
+type late struct {
+	http.RoundTripper
+	by time.Duration
+}
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(l.by)
+	return l.RoundTripper.RoundTrip(r)
+}
+
 // reconciler writes its identity on each ConfigMap.
 type reconciler struct {
 	client.Client
 	identity string
-	deaf     bool
-	printer  *events.Printer
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r.printer.Print(events.Event{Event: "reconciling", Path: req.Name})
 	var cm corev1.ConfigMap
-	if err := r.Get(ctx, req.NamespacedName, &cm); err != nil {
+	if err := r.Get(ctx, req.NamespacedName, &cm); err != nil || cm.Annotations[by] == r.identity {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	for n := 0; r.deaf; n++ {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.zonelect.dev/written":%q}}}`, fmt.Sprint(r.identity, " ", n))
-		e := events.Event{Event: "wrote", Sequence: n, Sent: time.Now()}
-		if err := r.Patch(context.WithoutCancel(ctx), &cm, client.RawPatch(types.MergePatchType, patch)); err != nil {
-			e.Error = err.Error()
-		}
-		r.printer.Print(e)
-		time.Sleep(50 * time.Millisecond)
-	}
-	if cm.Annotations[by] == r.identity {
-		return ctrl.Result{}, nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, by, r.identity)
 	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, &cm, client.RawPatch(types.MergePatchType, patch)))

@@ -9,8 +9,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +20,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,22 +30,23 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
-	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
+
+// warnings are those of the API server.
+type warnings []string
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
 // TestAllOfConfigIsAdmitted applies all of config/ to a real API server, and checks
 // the result.
 func TestAllOfConfigIsAdmitted(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true})
+	g := ownGround(t, plain)
 	all := kustomizations(t)
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
-	must(t, err)
-	heard := &warnings{}
-	cfg := rest.CopyConfig(b.Cluster.RESTConfig("za"))
-	cfg.WarningHandler = heard
+	var heard warnings
+	cfg := g.Cluster.RESTConfig("za")
+	cfg.WarningHandler = &heard
 	k := newKubectl(t, cfg)
-	before := systemFlows(t, b)
+	before := g.systemFlows(t)
 	names := slices.Sorted(maps.Keys(all))
 	slices.SortStableFunc(names, func(a, b string) int {
 		return strings.Compare(fmt.Sprint(a != "base"), fmt.Sprint(b != "base"))
@@ -58,59 +56,15 @@ func TestAllOfConfigIsAdmitted(t *testing.T) {
 			k.apply(t, o)
 		}
 	}
-	if len(heard.seen) > 0 {
-		t.Errorf("the API server warns: %q", heard.seen)
+	for _, o := range manifests.Kustomize(t, "../../../examples/another-name") {
+		k.apply(t, o)
 	}
-	t.Run("the account may do what the Roles say", func(t *testing.T) {
-		for _, name := range names {
-			if _, err := os.Stat("../../../config/people/" + name); err == nil {
-				continue
-			}
-			accountMay(t, client, appliedNamespace, appliedAccount, all[name])
-		}
-	})
-	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, client, all["mode-auto"]) })
-	t.Run("the pods of all bases are restricted", func(t *testing.T) { podsAreRestricted(t, client) })
-	t.Run("renewals have a level of their own", func(t *testing.T) { leasesFlow(t, b, client, before) })
-	t.Run("an operator of another name has its own rights", func(t *testing.T) {
-		other := manifests.Kustomize(t, "../../../examples/another-name")
-		for _, o := range other {
-			k.apply(t, o)
-		}
-		if len(heard.seen) > 0 {
-			t.Errorf("the API server warns: %q", heard.seen)
-		}
-		accountMay(t, client, "invoices", "billing", other)
-		p := manifests.Right{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: "invoices"}
-		if may(t, client, account(appliedNamespace, appliedAccount), p) {
-			t.Errorf("the account of %s may %s", appliedNamespace, p)
-		}
-	})
-}
-
-// accountMay asks the API server's authorizer whether the service account may do each verb of
-// each rule, and one that no rule has.
-func accountMay(t *testing.T, client kubernetes.Interface, namespace, name string, all manifests.Objects) {
-	t.Helper()
-	user := account(namespace, name)
-	asks := func(where string, rules []rbacv1.PolicyRule) {
-		for _, p := range manifests.RightsOf(where, rules) {
-			for late := time.Now().Add(soon); !may(t, client, user, p); time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(late) { // by then the authorizer knows the rules
-					t.Fatalf("in namespace %q, %s may not %s", p.Namespace, user, p)
-				}
-			}
-		}
+	if len(heard) > 0 {
+		t.Errorf("the API server warns: %q", heard)
 	}
-	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
-		asks(role.Namespace, role.Rules)
-	}
-	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
-		asks("", role.Rules)
-	}
-	if p := (manifests.Right{Verb: "deletecollection", Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace}); may(t, client, user, p) {
-		t.Errorf("%s may %s", user, p)
-	}
+	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, g.client, all["mode-auto"]) })
+	t.Run("the pods of all bases are restricted", func(t *testing.T) { podsAreRestricted(t, g.client) })
+	t.Run("renewals have a level of their own", func(t *testing.T) { g.leasesFlow(t, before) })
 }
 
 // podsAreAdmitted creates a pod from the Deployment's template as a dry run,
@@ -193,23 +147,16 @@ func podsAreRestricted(t *testing.T, client kubernetes.Interface) {
 }
 
 // leasesFlow checks which FlowSchema classifies requests.
-func leasesFlow(t *testing.T, b *testbed.Testbed, client kubernetes.Interface, before [2]types.UID) {
-	schema, err := client.FlowcontrolV1().FlowSchemas().Get(t.Context(), "operator-leases", metav1.GetOptions{})
+func (g *ground) leasesFlow(t *testing.T, before [2]types.UID) {
+	schema, err := g.client.FlowcontrolV1().FlowSchemas().Get(t.Context(), "operator-leases", metav1.GetOptions{})
 	must(t, err)
 	for _, request := range []string{"leases/lock", "leases?watch=1"} {
-		for late := time.Now().Add(soon); flowOf(t, b, appliedNamespace, request) != schema.UID; time.Sleep(100 * time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("an operator's request for %s is not classified to its FlowSchema", request)
-			}
-		}
+		until(t, "an operator's request for "+request+" is classified to its FlowSchema", func() bool {
+			return g.flowOf(t, appliedNamespace, request) == schema.UID
+		})
 	}
-	if now := systemFlows(t, b); now != before {
+	if now := g.systemFlows(t); now != before {
 		t.Errorf("requests of kube-system for leases were classified to %s, and are to %s", before, now)
-	}
-	level, err := client.FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), "operator-leases", metav1.GetOptions{})
-	must(t, err)
-	if level.Spec.Type != flowcontrolv1.PriorityLevelEnablementLimited {
-		t.Errorf("the level is %+v", level.Spec)
 	}
 	for _, c := range schema.Status.Conditions {
 		if c.Type == flowcontrolv1.FlowSchemaConditionDangling && c.Status == flowcontrolv1.ConditionTrue {
@@ -219,23 +166,21 @@ func leasesFlow(t *testing.T, b *testbed.Testbed, client kubernetes.Interface, b
 }
 
 // systemFlows returns the FlowSchemas that classify kube-system's own requests.
-func systemFlows(t *testing.T, b *testbed.Testbed) [2]types.UID {
+func (g *ground) systemFlows(t *testing.T) [2]types.UID {
 	t.Helper()
-	return [2]types.UID{flowOf(t, b, "kube-system", "leases/lock"), flowOf(t, b, "kube-system", "leases?watch=1")}
+	return [2]types.UID{g.flowOf(t, "kube-system", "leases/lock"), g.flowOf(t, "kube-system", "leases?watch=1")}
 }
 
 // flowOf returns the FlowSchema that classifies a service account's request for
 // leases of its namespace. The account has no permission for the request, but
 // the API server classifies before it authorizes.
-func flowOf(t *testing.T, b *testbed.Testbed, namespace, request string) types.UID {
+func (g *ground) flowOf(t *testing.T, namespace, request string) types.UID {
 	t.Helper()
-	cfg := rest.CopyConfig(b.Cluster.RESTConfig("za"))
-	cfg.Impersonate.UserName = "system:serviceaccount:" + namespace + ":nobody"
+	cfg := g.Cluster.RESTConfig("za")
+	cfg.Impersonate.UserName = userName(serviceAccount(namespace, "nobody"))
 	client, err := rest.HTTPClientFor(cfg)
 	must(t, err)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host+"/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/"+request, nil)
-	must(t, err)
-	answer, err := client.Do(req)
+	answer, err := client.Get(cfg.Host + "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/" + request)
 	must(t, err)
 	must(t, answer.Body.Close())
 	return types.UID(answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID))

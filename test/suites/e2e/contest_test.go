@@ -154,20 +154,10 @@ func holder(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// eventually waits until the condition holds.
-func (c *contest) eventually(what string, so func() bool) {
-	c.t.Helper()
-	for late := time.Now().Add(soon); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(late) {
-			c.t.Fatalf("%s did not come true", what)
-		}
-	}
-}
-
 // term waits for the n-th term, counted from 0.
 func (c *contest) term(n int) election.Term {
 	c.t.Helper()
-	c.eventually(fmt.Sprint("term ", n), func() bool { return len(c.history.Terms()) > n })
+	until(c.t, fmt.Sprint("term ", n), func() bool { return len(c.history.Terms()) > n })
 	return c.history.Terms()[n]
 }
 
@@ -274,7 +264,7 @@ func (e *entrant) complains(text string) error {
 // isWell waits until e has no problem.
 func (e *entrant) isWell() {
 	e.t.Helper()
-	e.eventually(e.identity+" without a problem", func() bool { return e.Status().Problem == nil })
+	until(e.t, e.identity+" without a problem", func() bool { return e.Status().Problem == nil })
 }
 
 // wire is where a candidate's requests pass, below its lock.

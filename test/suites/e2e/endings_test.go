@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -77,15 +76,8 @@ func TestATermAndAFollowersLifeEndWell(t *testing.T) {
 				}
 				p, err := b.StartProcess("za", spec)
 				must(t, err)
-				for {
-					switch logged, _ := os.ReadFile(p.Log()); {
-					case strings.Contains(string(logged), says):
-						return p
-					case ctx.Err() != nil:
-						t.Fatalf("the %s never says %q:\n%s", which, says, logged)
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
+				awaitLog(t, ctx, p, says)
+				return p
 			}
 			leader := start("leader", "leading")
 			follower := start("follower", "following")
@@ -106,15 +98,3 @@ var isError = regexp.MustCompile(`(?m)\bERROR\b|^E\d{4} `)
 
 // ofControllerRuntime are errors that a manager logs at each end in good order, with any election.
 var ofControllerRuntime = regexp.MustCompile(`(?m)^.*ERROR.*(error received after stop sequence was engaged.*(leader election lost|caches? to sync|timed out waiting)|failed to get informer from cache).*$`)
-
-// TestTheSidecarsDeploymentsAreAdmitted: what the API server does not know would be refused.
-func TestTheSidecarsDeploymentsAreAdmitted(t *testing.T) {
-	b := trial.Bed(t, plain)
-	k := newKubectl(t, b.Cluster.RESTConfig("za"))
-	for _, example := range []string{"command", "poll"} {
-		all := manifests.Kustomize(t, "../../../examples/sidecar/"+example)
-		for _, o := range all {
-			k.apply(t, o)
-		}
-	}
-}

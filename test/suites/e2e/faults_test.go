@@ -4,11 +4,8 @@
 package e2e_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/zonelect/zonelect/internal/events"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,12 +15,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -39,7 +32,6 @@ func TestFaultsAreToldAndNeverMakeTwoLeaders(t *testing.T) {
 		"a Lease that is deleted while held is recreated": aDeletedLease,
 		"garbage that nobody holds":                       unheldGarbage,
 		"garbage on a Lease that is held":                 heldGarbage,
-		"what the API refuses cannot come":                refusedGarbage,
 		"a lease of years is honored until it is freed":   aLeaseOfYears,
 		"a lost answer":                                   lostAnswers,
 	}, func(t *testing.T, run func(*testing.T, *ground)) { run(t, g) })
@@ -52,22 +44,12 @@ var verbs = []string{"get", "create", "update", "watch"}
 // others.
 func (c *contest) grant(verbs ...string) {
 	c.t.Helper()
-	rule := func(verbs, names []string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verbs, ResourceNames: names}
-	}
-	meta := metav1.ObjectMeta{Namespace: c.namespace, Name: c.name}
-	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule(without(verbs, "create"), []string{c.name})}}
+	leases := []string{"leases"}
+	rules := []rbacv1.PolicyRule{rule("coordination.k8s.io", leases, without(verbs, "create"), c.name)}
 	if slices.Contains(verbs, "create") {
-		role.Rules = append(role.Rules, rule([]string{"create"}, nil))
+		rules = append(rules, rule("coordination.k8s.io", leases, []string{"create"}))
 	}
-	_, err := c.client.RbacV1().Roles(c.namespace).Update(c.t.Context(), role, metav1.UpdateOptions{})
-	must(c.t, err)
-	_, err = c.client.RbacV1().RoleBindings(c.namespace).Update(c.t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: c.name}},
-	}, metav1.UpdateOptions{})
-	must(c.t, err)
+	allow(c.t, c.client, c.namespace, c.name, user(c.name), rules...)
 }
 
 func without(all []string, one string) []string {
@@ -176,7 +158,6 @@ func lookalikes(t *testing.T, g *ground) {
 func aDeletedLease(t *testing.T, g *ground) {
 	c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 	a := c.enter("a")
-	events := c.recordEvents(a)
 	term := a.leads()
 	now := c.sees("held with a token", noted(term))
 	followers := []*entrant{c.enter("b"), c.enter("c")}
@@ -195,37 +176,11 @@ func aDeletedLease(t *testing.T, g *ground) {
 	if n := c.terms(""); n != 1 || a.Status().State != status.StateLeader || a.Status().Term.Token != term.Token {
 		t.Errorf("%d terms, and a is a %s", n, a.Status().State)
 	}
-	c.eventually("the new UID in the status", func() bool { return a.Status().LockUID == string(now.UID) })
+	until(c.t, "the new UID in the status", func() bool { return a.Status().LockUID == string(now.UID) })
 	must(t, a.Resign(t.Context()))
 	c.sees("held by another", func(l *coordinationv1.Lease) bool { return holder(l) != "" && holder(l) != "a" })
 	if next := c.term(1); next.Token <= term.Token || next.Cause != status.CauseReleased {
 		t.Errorf("the next term is %+v, the one before had token %d", next, term.Token)
-	}
-	events("LeaderStopping", now)
-	events("LeaderReleased", now)
-}
-
-// recordEvents posts the entrant's transitions as Events. The returned function
-// waits for one of that reason on a Lease, as kubectl describe finds it.
-func (c *contest) recordEvents(e *entrant) func(reason string, on *coordinationv1.Lease) {
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events(c.namespace)})
-	c.t.Cleanup(broadcaster.Shutdown)
-	ctx, stop := context.WithCancel(c.t.Context())
-	done := make(chan struct{})
-	c.t.Cleanup(func() { stop(); <-done })
-	go func() {
-		defer close(done)
-		events.Record(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}), e.Subscribe(ctx))
-	}()
-	return func(reason string, on *coordinationv1.Lease) {
-		c.t.Helper()
-		selector := fmt.Sprintf("involvedObject.kind=Lease,involvedObject.name=%s,involvedObject.uid=%s,reason=%s", on.Name, on.UID, reason)
-		c.eventually("an Event with "+selector, func() bool {
-			found, err := c.client.CoreV1().Events(c.namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: selector})
-			must(c.t, err)
-			return len(found.Items) > 0 && strings.HasPrefix(found.Items[0].Message, e.identity)
-		})
 	}
 }
 
@@ -327,20 +282,6 @@ func heldGarbage(t *testing.T, g *ground) {
 		}
 		c.sees("held with a token", noted(next))
 	})
-}
-
-// refusedGarbage lists the garbage that a Lease cannot hold, so that no row
-// above needs it.
-func refusedGarbage(t *testing.T, g *ground) {
-	c := newContest(t, g.Testbed, g.namespace, nameOf(t))
-	for _, spec := range []string{`"leaseDurationSeconds":0`, `"leaseDurationSeconds":-1`, `"leaseTransitions":-1`} {
-		lease := &coordinationv1.Lease{}
-		must(t, json.Unmarshal([]byte(`{"spec":{`+spec+`}}`), lease))
-		lease.Name = c.name
-		if _, err := c.leases.Create(t.Context(), lease, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-			t.Errorf("%s: %v, want that it is invalid", spec, err)
-		}
-	}
 }
 
 func aLeaseOfYears(t *testing.T, g *ground) {

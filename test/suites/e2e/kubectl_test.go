@@ -17,13 +17,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
-	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -70,42 +68,34 @@ func (p plugin) run(t *testing.T, ctx context.Context, code int, line string, wo
 	return out.String()
 }
 
-// grant gives a user the rights that config/people says people need, and waits until the authorizer knows them.
-func grant(t *testing.T, ctx context.Context, client kubernetes.Interface, name, user string) {
+// grant gives a user the rights that config/people says people need.
+func grant(t *testing.T, client kubernetes.Interface, name, to string) {
 	t.Helper()
 	raw, err := os.ReadFile("../../../config/people/" + name + "/role.yaml")
 	must(t, err)
 	for text := range strings.SplitSeq(string(raw), "\n---\n") {
 		var role rbacv1.ClusterRole
 		must(t, yaml.UnmarshalStrict([]byte(text), &role))
-		_, err = client.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
-		if !apierrors.IsAlreadyExists(err) { // another test may have made it
-			must(t, err)
-		}
-		_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role.Name + "-" + user},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		}, metav1.CreateOptions{})
-		must(t, err)
-		for _, r := range manifests.RightsOf("", role.Rules) {
-			until(t, user+" may "+r.String(), func() bool { return may(t, client, user, r) })
-		}
+		allow(t, client, "", role.Name+"-"+to, user(to), role.Rules...)
 	}
 }
 
-// person returns the plugin of somebody who has these rights of config/people, and no others. It asks the API
-// server of zone zc.
-func (g *ground) person(t *testing.T, name string, roles ...string) func(code int, line string, words ...string) string {
+// plugin is that of somebody who has these rights of config/people, and no others. It asks the API server of zone zc.
+func (g *ground) plugin(t *testing.T, name string, roles ...string) plugin {
 	t.Helper()
 	for _, role := range roles {
-		grant(t, t.Context(), g.client, role, g.named(name))
+		grant(t, g.client, role, g.named(name))
 	}
-	p := plugin{built["./cmd/kubectl-zonelect"], g.kubeconfig(t, "zc", func(c *clientcmdapi.Config) {
+	return plugin{built["./cmd/kubectl-zonelect"], g.kubeconfig(t, "zc", func(c *clientcmdapi.Config) {
 		for _, cluster := range c.Clusters {
 			cluster.Server = g.Cluster.RESTConfig("zc").Host
 		}
 	}), []string{"--as", g.named(name), "--namespace", g.namespace}}
+}
+
+// person returns the function that runs somebody's plugin.
+func (g *ground) person(t *testing.T, name string, roles ...string) func(code int, line string, words ...string) string {
+	p := g.plugin(t, name, roles...)
 	return func(code int, line string, words ...string) string {
 		t.Helper()
 		return p.run(t, patience(t, 2*soon), code, line, words...)
@@ -148,12 +138,8 @@ func TestPeopleLookAtLocksAndMoveThem(t *testing.T) {
 	enter("za")
 	until(t, "za leads all", func() bool { return ledIn("za") == locks })
 	doctor(exitError, "doctor op-0", "problem", "rights", "service account default", "only one candidate")
-	_, err := g.client.RbacV1().RoleBindings(g.namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "candidates"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: g.namespace, Name: "default"}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	all := []string{"*"}
+	allow(t, g.client, g.namespace, "candidates", serviceAccount(g.namespace, "default"), rule("*", all, all))
 	enter("zb")
 	enter("zc")
 	time.Sleep(3 * quick.RenewInterval) // the candidates hear of each other

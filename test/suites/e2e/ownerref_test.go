@@ -15,7 +15,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -27,105 +26,56 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// yard is a namespace with an operator of two identical pods: a pod becomes a
+// yard is a control plane with an operator of two identical pods: a pod becomes a
 // candidate by its presence.
 type yard struct {
-	t     *testing.T
-	ctx   context.Context
-	admin kubernetes.Interface
-	user  kubernetes.Interface // the operator, with the documented permissions
-	name  string
+	*ground
+	t    *testing.T
+	user kubernetes.Interface // the operator, with the documented permissions
 }
 
 // newYard makes one. The API server has the admission plugin that OpenShift
 // has.
 func newYard(t *testing.T) *yard {
-	bed := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links,
+	t.Helper()
+	g := ownGround(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links,
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"}})
-	y := &yard{t: t, ctx: patience(t, 3*time.Minute), name: "shield"}
-	var err error
-	y.admin, err = kubernetes.NewForConfig(bed.Cluster.RESTConfig("za"))
+	cfg := g.Cluster.RESTConfig("za")
+	cfg.Impersonate.UserName = "operator"
+	client, err := kubernetes.NewForConfig(cfg)
 	must(t, err)
-	asUser := bed.Cluster.RESTConfig("za")
-	asUser.Impersonate.UserName = "operator"
-	y.user, err = kubernetes.NewForConfig(asUser)
-	must(t, err)
-	_, err = y.admin.CoreV1().Namespaces().Create(y.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, metav1.CreateOptions{})
-	must(t, err)
-	y.grant("operator",
-		rule("", "get create update watch", "configmaps"),
-		rule("coordination.k8s.io", "get list create update", "leases"),
-		rule("", "get list", "pods"),
-		rule("apps", "get", "replicasets", "deployments"))
-	y.deploy(2)
-	return y
-}
-
-func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: strings.Fields(verbs)}
-}
-
-// grant adds these permissions to the operator's.
-func (y *yard) grant(name string, rules ...rbacv1.PolicyRule) {
-	y.t.Helper()
-	meta := metav1.ObjectMeta{Name: name}
-	_, err := y.admin.RbacV1().Roles(y.name).Create(y.ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	must(y.t, err)
-	_, err = y.admin.RbacV1().RoleBindings(y.name).Create(y.ctx, &rbacv1.RoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator"}},
-	}, metav1.CreateOptions{})
-	must(y.t, err)
-}
-
-// grantDelete gives the operator the permission to delete ConfigMaps, and waits
-// until the apiserver knows it.
-func (y *yard) grantDelete() {
-	y.t.Helper()
-	y.grant("delete", rule("", "delete", "configmaps"))
-	y.until("the permission to be known", func() bool {
-		err := y.user.CoreV1().ConfigMaps(y.name).Delete(y.ctx, "nothing", metav1.DeleteOptions{})
-		return apierrors.IsNotFound(err)
-	})
-}
-
-func (y *yard) deploy(replicas int32) {
-	y.t.Helper()
+	allow(t, g.client, g.namespace, "operator", user("operator"),
+		rule("", []string{"configmaps"}, []string{"get", "create", "update", "watch"}),
+		rule("coordination.k8s.io", []string{"leases"}, []string{"get", "list", "create", "update"}),
+		rule("", []string{"pods"}, []string{"get", "list"}),
+		rule("apps", []string{"replicasets", "deployments"}, []string{"get"}))
 	labels := map[string]string{"app": "op"}
-	pod := testbed.PodManifest("za", "", "", labels)
-	_, err := y.admin.AppsV1().Deployments(y.name).Create(y.ctx, &appsv1.Deployment{
+	_, err = g.client.AppsV1().Deployments(g.namespace).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "op"},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
+			Replicas: new(int32(2)),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec},
 		},
 	}, metav1.CreateOptions{})
-	must(y.t, err)
+	must(t, err)
+	return &yard{g, t, client}
 }
 
-// until waits until a condition holds.
-func (y *yard) until(what string, holds func() bool) {
+// grantDelete gives the operator the permission to delete ConfigMaps.
+func (y *yard) grantDelete() {
 	y.t.Helper()
-	for !holds() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-y.ctx.Done():
-			y.t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	allow(y.t, y.client, y.namespace, "delete", user("operator"), rule("", []string{"configmaps"}, []string{"delete"}))
 }
 
 // pods waits for that many running pods, and returns them.
 func (y *yard) pods(count int) []ownerref.Owner {
 	y.t.Helper()
 	var all []ownerref.Owner
-	y.until("pods", func() bool {
-		list, err := y.admin.CoreV1().Pods(y.name).List(y.ctx, metav1.ListOptions{})
+	until(y.t, "pods", func() bool {
+		list, err := y.client.CoreV1().Pods(y.namespace).List(y.t.Context(), metav1.ListOptions{})
 		must(y.t, err)
 		all = nil
 		for _, pod := range list.Items {
@@ -140,14 +90,14 @@ func (y *yard) pods(count int) []ownerref.Owner {
 
 // present makes a pod a candidate.
 func (y *yard) present(pod ownerref.Owner) (ownerref.Owner, error) {
-	o, err := presence.Ensure(y.ctx, y.user.CoordinationV1().RESTClient(), y.name,
+	o, err := presence.Ensure(y.t.Context(), y.user.CoordinationV1().RESTClient(), y.namespace,
 		presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}, Identity: pod.Name}, nil, func(context.Context) error { return nil })
 	return ownerref.Owner{Name: o.Name, UID: o.UID}, err
 }
 
 func (y *yard) configMap(name string) *shieldmap.ConfigMap {
 	y.t.Helper()
-	m, err := shieldmap.New(shieldmap.Config{Config: ownerref.Config{Core: y.user.CoreV1().RESTClient(), Namespace: y.name, Name: name}})
+	m, err := shieldmap.New(shieldmap.Config{Config: ownerref.Config{Core: y.user.CoreV1().RESTClient(), Namespace: y.namespace, Name: name}})
 	must(y.t, err)
 	return m
 }
@@ -157,10 +107,10 @@ func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, e
 	y.t.Helper()
 	pods, err := legacypods.New(legacypods.Config{
 		Core: y.user.CoreV1().RESTClient(), Apps: y.user.AppsV1().RESTClient(), Coordination: y.user.CoordinationV1().RESTClient(),
-		Namespace: y.name, Lock: "lock", Self: self,
+		Namespace: y.namespace, Lock: "lock", Self: self,
 	})
 	must(y.t, err)
-	count, err := pods.Count(y.ctx, ownerref.Owner{}, owners)
+	count, err := pods.Count(y.t.Context(), ownerref.Owner{}, owners)
 	var names []string
 	for _, p := range count.Standing {
 		names = append(names, p.Pod.Name)
@@ -171,11 +121,11 @@ func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, e
 // armed creates an armed shield of these presences.
 func (y *yard) armed(m *shieldmap.ConfigMap, presences ...ownerref.Owner) ownerref.Record {
 	y.t.Helper()
-	up, err := m.PutUp(y.ctx, shieldmap.State{Presences: presences, Stage: record.Stage{Phase: record.PhaseDual, Step: 1}})
+	up, err := m.PutUp(y.t.Context(), shieldmap.State{Presences: presences, Stage: record.Stage{Phase: record.PhaseDual, Step: 1}})
 	must(y.t, err)
 	s := shieldmap.StateOf(up)
 	s.Armed = true
-	r, err := m.Change(y.ctx, up, s)
+	r, err := m.Change(y.t.Context(), up, s)
 	must(y.t, err)
 	if r.Kind != ownerref.Shield || !r.Armed || r.UID != up.UID || r.Number <= up.Number {
 		y.t.Fatalf("armed %+v, it is %+v", up, r)
@@ -204,37 +154,37 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 
 	m, seal := y.configMap("lock"), y.configMap("sealed")
 	r := y.armed(m, first)
-	_, err = m.Change(y.ctx, r, shieldmap.StateOf(r).With(second))
+	_, err = m.Change(y.t.Context(), r, shieldmap.StateOf(r).With(second))
 	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
 		t.Fatalf("with the admission plugin and without the verb: %v", err)
 	}
 	y.grantDelete()
-	r, err = m.Change(y.ctx, r, shieldmap.StateOf(r).With(second))
+	r, err = m.Change(y.t.Context(), r, shieldmap.StateOf(r).With(second))
 	must(t, err)
 	end := y.armed(seal, first)
 	state := shieldmap.StateOf(end)
 	state.Presences, state.Stage = nil, record.Stage{Phase: record.PhaseSealed, Step: 2}
-	_, err = seal.Change(y.ctx, end, state)
+	_, err = seal.Change(y.t.Context(), end, state)
 	must(t, err)
 
 	// One goes, and its successor is not a candidate.
-	must(t, y.admin.CoreV1().Pods(y.name).Delete(y.ctx, self.Name, metav1.DeleteOptions{}))
-	y.until("the presence to be collected", func() bool {
-		_, err := y.admin.CoordinationV1().Leases(y.name).Get(y.ctx, first.Name, metav1.GetOptions{})
+	must(t, y.client.CoreV1().Pods(y.namespace).Delete(y.t.Context(), self.Name, metav1.DeleteOptions{}))
+	until(y.t, "the presence to be collected", func() bool {
+		_, err := y.client.CoordinationV1().Leases(y.namespace).Get(y.t.Context(), first.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	y.pods(2)
 	if names, err = y.count(legacy, self); err != nil || len(names) != 1 || names[0] == self.Name {
 		t.Fatalf("%v, %v are left, want the successor", names, err)
 	}
-	if now, err := m.Read(y.ctx); err != nil || now.UID != r.UID || !now.Armed || !now.Has(second) {
+	if now, err := m.Read(y.t.Context()); err != nil || now.UID != r.UID || !now.Armed || !now.Has(second) {
 		t.Fatalf("the shield of the other candidate is %+v, %v", now, err)
 	}
 
 	// All go.
 	gone, watched := make(chan time.Time, 1), make(chan error, 1)
 	go func() {
-		watched <- m.Watch(y.ctx, r.Number, func() {}, func(_ context.Context, r ownerref.Record, bookmark bool) error {
+		watched <- m.Watch(y.t.Context(), r.Number, func() {}, func(_ context.Context, r ownerref.Record, bookmark bool) error {
 			if !bookmark && r.Kind == ownerref.Absent {
 				gone <- time.Now()
 				return errSeen
@@ -243,13 +193,13 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 		})
 	}()
 	background, deleted := metav1.DeletePropagationBackground, time.Now()
-	must(t, y.admin.AppsV1().Deployments(y.name).Delete(y.ctx, "op", metav1.DeleteOptions{PropagationPolicy: &background}))
+	must(t, y.client.AppsV1().Deployments(y.namespace).Delete(y.t.Context(), "op", metav1.DeleteOptions{PropagationPolicy: &background}))
 	y.pods(0)
 	if err := <-watched; !errors.Is(err, errSeen) {
 		t.Fatal(err)
 	}
 	t.Logf("the shield went %v after the Deployment was deleted", (<-gone).Sub(deleted).Round(time.Millisecond))
-	if now, err := seal.Read(y.ctx); err != nil || now.Kind != ownerref.Sealed || !now.Armed {
+	if now, err := seal.Read(y.t.Context()); err != nil || now.Kind != ownerref.Sealed || !now.Armed {
 		t.Errorf("the sealed one is %+v, %v", now, err)
 	}
 }
@@ -268,7 +218,7 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	legacy := func() {
 		cm := &corev1.ConfigMap{}
 		cm.Name, cm.OwnerReferences = "lock", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
-		_, err := y.admin.CoreV1().ConfigMaps(y.name).Create(y.ctx, cm, metav1.CreateOptions{})
+		_, err := y.client.CoreV1().ConfigMaps(y.namespace).Create(y.t.Context(), cm, metav1.CreateOptions{})
 		must(t, err)
 	}
 	refused := func(what string, err error) {
@@ -279,7 +229,7 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	}
 	read := func(kind ownerref.Kind) ownerref.Record {
 		t.Helper()
-		r, err := m.Read(y.ctx)
+		r, err := m.Read(y.t.Context())
 		if must(t, err); r.Kind != kind {
 			t.Fatalf("there is %+v, want one that is %s", r, kind)
 		}
@@ -290,27 +240,27 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	if base.Owner != pod {
 		t.Errorf("it is %v's, want %v's", base.Owner, pod)
 	}
-	_, err = m.PutUp(y.ctx, shieldmap.State{Presences: []ownerref.Owner{me}})
+	_, err = m.PutUp(y.t.Context(), shieldmap.State{Presences: []ownerref.Owner{me}})
 	refused("a shield over a legacy lock", err)
-	must(t, m.Remove(y.ctx, base))
-	refused("removing what is gone", m.Remove(y.ctx, base))
+	must(t, m.Remove(y.t.Context(), base))
+	refused("removing what is gone", m.Remove(y.t.Context(), base))
 	legacy()
-	refused("removing another of the name", m.Remove(y.ctx, base))
-	must(t, m.Remove(y.ctx, read(ownerref.Legacy)))
+	refused("removing another of the name", m.Remove(y.t.Context(), base))
+	must(t, m.Remove(y.t.Context(), read(ownerref.Legacy)))
 
 	shield := y.armed(m, me)
-	newer, err := m.Change(y.ctx, shield, shieldmap.StateOf(shield).Remember(pod))
+	newer, err := m.Change(y.t.Context(), shield, shieldmap.StateOf(shield).Remember(pod))
 	must(t, err)
-	_, err = m.Change(y.ctx, shield, shieldmap.StateOf(shield))
+	_, err = m.Change(y.t.Context(), shield, shieldmap.StateOf(shield))
 	refused("changing an older version", err)
-	refused("removing an older version", m.Remove(y.ctx, shield))
-	must(t, m.Remove(y.ctx, newer))
-	_, err = m.Change(y.ctx, newer, shieldmap.StateOf(newer))
+	refused("removing an older version", m.Remove(y.t.Context(), shield))
+	must(t, m.Remove(y.t.Context(), newer))
+	_, err = m.Change(y.t.Context(), newer, shieldmap.StateOf(newer))
 	refused("changing what is gone", err)
 	read(ownerref.Absent)
 	legacy()
-	_, err = m.Change(y.ctx, newer, shieldmap.StateOf(newer))
+	_, err = m.Change(y.t.Context(), newer, shieldmap.StateOf(newer))
 	refused("changing another of the name", err)
-	refused("removing another of the name", m.Remove(y.ctx, newer))
+	refused("removing another of the name", m.Remove(y.t.Context(), newer))
 	read(ownerref.Legacy)
 }

@@ -17,7 +17,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,20 +60,10 @@ func newFleet(t *testing.T, g *ground) *fleet {
 	for _, o := range manifests.Kustomize(t, "../../../config/operator/probes") {
 		k.apply(t, o)
 	}
-	// What the operator's own work needs.
-	rbac := g.client.RbacV1()
-	_, err := rbac.ClusterRoles().Create(f.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: g.named("work")}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "patch"}},
-	}}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = rbac.ClusterRoleBindings().Create(f.ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: g.named("work")},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: g.named("work")},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: appliedNamespace, Name: appliedAccount}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	allow(t, g.client, "", g.named("work"), serviceAccount(appliedNamespace, appliedAccount),
+		rule("", []string{"configmaps"}, []string{"get", "list", "watch", "patch"})) // for the operator's own work
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine, Labels: map[string]string{corev1.LabelTopologyZone: "za"}}}
-	if _, err = g.client.CoreV1().Nodes().Create(f.ctx, node, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) { // of an earlier run
+	if _, err := g.client.CoreV1().Nodes().Create(f.ctx, node, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) { // of an earlier run
 		must(t, err)
 	}
 	running, end := context.WithCancel(f.ctx)

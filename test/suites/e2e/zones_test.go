@@ -6,13 +6,13 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/kit/durations"
@@ -20,121 +20,85 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// zonal is an election among pods in three zones, za preferred and then another.
-type zonal struct {
-	*testbed.Testbed
-	ctx      context.Context
-	lock     string
-	second   string // the preferred zone when za is gone
-	leader   *trial.Seat
-	others   []*trial.Seat
-	observer *trial.Observer
-}
+const lease = timing.DefaultLeaseDuration
 
-// newZonal starts two candidates in each zone. The first one in za leads.
-// The connections of those in the second preferred zone all run to za, so that
-// they die with it.
-func newZonal(t *testing.T, b *testbed.Testbed, lock, second string) *zonal {
-	t.Helper()
-	z := &zonal{Testbed: b, ctx: patience(t, 3*time.Minute), lock: lock, second: second}
-	z.leader = z.enter(t, "za", "first")
-	led, err := z.leader.Await(z.ctx, "leading", time.Time{})
-	must(t, err)
-	must(t, z.Network.SteerVIP(second, "za"))
-	for _, zone := range []string{"zb", "zc", "za", "zb", "zc"} {
-		z.others = append(z.others, z.enter(t, zone, fmt.Sprint("other-", len(z.others))))
-	}
-	for _, s := range z.others {
-		_, err := s.Await(z.ctx, "following", led.Time)
-		must(t, err)
-	}
-	must(t, z.Network.SteerVIP(second))
-	z.known(t, 1+len(z.others))
-	z.observer, err = trial.Observe(z.ctx, z.Cluster.RESTConfig(z.third()), lock)
-	must(t, err)
-	awaitRenewal(t, z.ctx, z.observer)
-	return z
-}
-
-// third is the zone that is not preferred.
-func (z *zonal) third() string { return map[string]string{"zb": "zc", "zc": "zb"}[z.second] }
-
-// enter starts a candidate in a new pod.
-func (z *zonal) enter(t *testing.T, zone, name string) *trial.Seat {
-	t.Helper()
-	pod, err := z.Cluster.AddPod(z.ctx, zone, z.lock+"-"+name, "default", nil)
-	must(t, err)
-	return start(t, z.Testbed, zone, z.lock, pod.Name, "--preferred-zones", "za,"+z.second,
-		"--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName)
-}
-
-// known waits until that many candidates have a presence.
-func (z *zonal) known(t *testing.T, n int) {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(z.Cluster.RESTConfig("zb"))
-	must(t, err)
-	for late := time.Now().Add(soon); ; time.Sleep(20 * time.Millisecond) {
-		all, err := client.CoordinationV1().Leases("default").List(z.ctx, metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + z.lock})
-		must(t, err)
-		if len(all.Items) == n {
-			return
-		}
-		if time.Now().After(late) {
-			t.Fatalf("%d candidates have a presence, want %d", len(all.Items), n)
-		}
-	}
-}
-
-// moves checks that somebody leads in time, and returns whether all of the second zone were late. Then
-// another zone leads.
-func (z *zonal) moves(t *testing.T, since time.Time) (late bool) {
-	t.Helper()
-	last := z.observer.Last()
-	winner, led, err := trial.AwaitAny(z.ctx, z.others, "leading", since)
-	must(t, err)
-	lag := led.Time.Sub(last.Seen.Add(lease))
-	must(t, durations.Record(t.Name(), "a follower leads after the lease has ended", lag))
-	const step, seenLate = timing.DefaultRenewInterval, 500 * time.Millisecond
-	if winner.Zone != z.second && lag < step-seenLate {
-		t.Errorf("%s leads in %s, want one in %s", winner.Identity, winner.Zone, z.second)
-	}
-	return winner.Zone != z.second
-}
-
-// end stops the running candidates.
-func (z *zonal) end() {
-	for _, s := range append(z.others, z.leader) {
-		_ = s.Kill()
-	}
-}
-
-// ZONELECT_ZONE_LOSSES is the number of zones that are lost.
+// TestWhenItsZoneIsLostThePreferredZoneLeadsNext: the leader's zone is preferred, and then zb. Two candidates are in
+// each zone, and the connections of those in zb die with the leader's. ZONELECT_ZONE_LOSSES is how often.
 func TestWhenItsZoneIsLostThePreferredZoneLeadsNext(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true})
-	moves, late := 0, 0
-	count := func(is bool) {
-		if moves++; is {
-			late++
+	g := ownGround(t, testbed.Config{Network: network(), WithoutControllers: true})
+	losses, _ := strconv.Atoi(os.Getenv("ZONELECT_ZONE_LOSSES"))
+	for i := range max(1, losses) {
+		lock := fmt.Sprint("lost-", i)
+		terms := g.follow(t, g.namespace, lock)
+		enter := func(zone, event string) *trial.Seat {
+			s := g.inPod(t, zone, lock, fmt.Sprintf("%s-%s-%d", lock, zone, time.Now().UnixMilli()), "--preferred-zones=za,zb")
+			await(t, s, event, time.Time{})
+			return s
+		}
+		all := []*trial.Seat{enter("za", "leading")}
+		must(t, g.Network.SteerVIP("zb", "za"))
+		for _, zone := range []string{"zb", "zc", "za", "zb", "zc"} {
+			all = append(all, enter(zone, "following"))
+		}
+		must(t, g.Network.SteerVIP("zb"))
+		until(t, "all know each other", func() bool {
+			list, err := g.client.CoordinationV1().Leases(g.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + lock})
+			return err == nil && len(list.Items) == len(all)
+		})
+		time.Sleep(2 * timing.DefaultRenewInterval) // until they have heard it
+		cut := time.Now()
+		must(t, g.CutPower(t.Context(), "za"))
+		winner, led := awaitAny(t, all, "leading", cut)
+		renewed := terms()[0].renewed
+		must(t, durations.Record(t.Name(), "a follower leads after the lease has ended", led.Time.Sub(renewed.Add(lease))))
+		judgeTerms(t, terms(), lease)
+		if winner.Zone != "zb" {
+			t.Errorf("%s leads in %s, want one in zb", winner.Identity, winner.Zone)
+		}
+		for _, s := range all {
+			g.kill(t, s)
+		}
+		must(t, g.Restore(t.Context(), "za"))
+	}
+}
+
+func TestWhenAnotherZoneLosesPowerTheLeaderKeepsItsLease(t *testing.T) {
+	g := ownGround(t, testbed.Config{Network: network(), WithoutControllers: true})
+	must(t, g.Network.SteerVIP("za", "zb")) // the leader's connections run to the zone that dies
+	leader := g.inPod(t, "za", "lock", "leader")
+	await(t, leader, "leading", time.Time{})
+	must(t, g.Network.SteerVIP("za"))
+	terms := g.follow(t, g.namespace, "lock")
+	must(t, g.CutPower(t.Context(), "zb"))
+	time.Sleep(2 * lease)
+	if all := terms(); len(all) != 1 || all[0].released || time.Since(all[0].renewed) > timing.DefaultRenewDeadline {
+		t.Errorf("the terms are %+v", all)
+	}
+	for _, e := range leader.Events() {
+		if e.Event == "stopping" {
+			t.Errorf("the leader stopped: %s", e.Cause)
 		}
 	}
-	for i := range fromEnv(t, "ZONELECT_ZONE_LOSSES", 1) {
-		t.Run(fmt.Sprint("loss ", i), func(t *testing.T) {
-			z := newZonal(t, b, fmt.Sprint("lost-", i), []string{"zb", "zc"}[i%2])
-			defer z.end()
-			cut := time.Now()
-			must(t, z.CutPower(z.ctx, "za"))
-			defer func() { must(t, z.Restore(z.ctx, "za")) }()
-			count(z.moves(t, cut))
-		})
+}
+
+func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
+	const grace, heartbeat = 30 * time.Second, 10 * time.Second
+	g := ownGround(t, testbed.Config{Network: network()})
+	m := newMigration(g, "op")
+	for _, zone := range threeZones {
+		must(t, g.Network.SteerVIP(zone, zone))
 	}
-	t.Run("and the rest of a zone whose leader fell silent is last", func(t *testing.T) {
-		z := newZonal(t, b, "silent", "zb")
-		defer z.end()
-		killed := time.Now()
-		must(t, z.leader.Kill())
-		count(z.moves(t, killed))
-	})
-	if late > max(1, moves/10) { // on a busy machine
-		t.Errorf("in %d of %d moves all candidates of the preferred zone were late", late, moves)
+	old := m.enter(t, forLife(), "za", "old")
+	await(t, old, "leading", time.Time{})
+	var fresh []*trial.Seat
+	for _, zone := range threeZones[1:] {
+		fresh = append(fresh, m.enter(t, trial.Zonelect, zone, zone, "--mode=auto", "--selector=app=op", "--legacy-grace", grace.String()))
+	}
+	time.Sleep(25 * time.Second) // two heartbeats, so that the nodes have been seen to beat
+	cut := time.Now()
+	must(t, g.CutPower(t.Context(), "za"))
+	leader, e := awaitAny(t, fresh, "leading", time.Time{})
+	if after := e.Time.Sub(cut); after < grace-heartbeat {
+		t.Errorf("%s leads %v after the power was lost, and the grace is %v", leader.Identity, after, grace)
 	}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig")
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "path of the kubeconfig")
 	name := flag.String("lease-lock-name", "", "name of the Lease")
 	namespace := flag.String("lease-lock-namespace", "default", "namespace of the Lease")
 	id := flag.String("id", "", "identity of this replica")
