@@ -81,10 +81,6 @@ demo: ## Cut a zone's power, beside client-go (90 s); REAL=1: compile Kubernetes
 	go build net/http html/template & go build -o build/bin/ $(DEMO) # the first compiles while the second downloads
 	build/bin/demo $(if $(REAL),--real) $(if $(LEGACY),--legacy)
 
-.PHONY: demo-test
-demo-test: ## The demo's embedded API server against a real control plane (90 s for each of RUNS=5)
-	cd test && go test -v -count=1 -timeout 60m -run EmbeddedAPIServerShows ./programs/demo -runs $(or $(RUNS),5)
-
 .PHONY: test-long
 test-long: ## The testbed itself (5 min)
 	cd test && go test -v -count=1 -timeout 60m ./kit/testbed/

@@ -25,7 +25,6 @@ func (p *Parts) bootAll(ctx context.Context, zones []*zone) error {
 // boot starts a zone's control plane and its kubelet, and waits until they are
 // ready. It touches nothing but this zone.
 func (p *Parts) boot(ctx context.Context, z *zone) error {
-	z.boots++
 	var err error
 	if !p.config.Programs.Embedded() {
 		if z.etcd, err = p.startEtcd(z); err != nil {
@@ -45,7 +44,7 @@ func (p *Parts) boot(ctx context.Context, z *zone) error {
 	if p.config.WithoutNodes {
 		return nil
 	}
-	z.kubelet, err = startKubelet(ctx, z.name, z.boots, p.restConfig(z.name))
+	z.kubelet, err = startKubelet(ctx, z.name, p.restConfig(z.name))
 	return err
 }
 

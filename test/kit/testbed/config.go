@@ -40,16 +40,6 @@ func (n NetworkKind) String() string {
 	}
 }
 
-// ParseNetwork returns the network of that name, as String returns it.
-func ParseNetwork(name string) (NetworkKind, error) {
-	for _, n := range []NetworkKind{Auto, Namespaces, Links} {
-		if n.String() == name {
-			return n, nil
-		}
-	}
-	return Auto, fmt.Errorf("unknown network %q: use %v, %v or %v", name, Auto, Namespaces, Links)
-}
-
 // Config describes a testbed. The zero value is three zones on the best
 // network that is available.
 type Config struct {
@@ -72,10 +62,6 @@ type Config struct {
 	// APIServerFlags are passed to every apiserver, after the testbed's own:
 	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
 	APIServerFlags []string
-	// SyncToDisk makes etcd's members wait for their disk before they acknowledge anything, as
-	// in production. Without it they lose nothing either: the machine
-	// keeps running when they are killed.
-	SyncToDisk bool
 	// Dir holds state and logs. It is created if need be, and stays after
 	// Close, but must not hold an earlier testbed's state. Default: a temporary
 	// directory that Close removes.

@@ -6,20 +6,9 @@ package testbed
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
-
-func TestConfigDefaults(t *testing.T) {
-	config, err := Config{}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(config.Zones, []string{"za", "zb", "zc"}) || config.Network == Auto {
-		t.Errorf("the defaults are %+v", config)
-	}
-}
 
 func TestTheCacheHasAnotherProgramForOtherSources(t *testing.T) {
 	dir := t.TempDir()
@@ -70,12 +59,5 @@ func TestEachVersionOfKubernetesIsWhatItsFileIsNamedFor(t *testing.T) {
 				t.Errorf("%s has a part of another version: %s", file, line)
 			}
 		}
-	}
-}
-
-func TestWithoutProxies(t *testing.T) {
-	got := withoutProxies([]string{"PATH=x", "https_proxy=y", "HTTPS_PROXY=y", "NO_PROXY=z"})
-	if !slices.Equal(got, []string{"PATH=x"}) {
-		t.Errorf("kept %v", got)
 	}
 }

@@ -60,7 +60,7 @@
 //     Network.Partition, PartitionOneWay, PartitionFromAll, Heal.
 //   - Connections to the API go silent: Network.SilenceConnections.
 //   - A part of the control plane stands still or dies: Parts.Pause, Resume,
-//     Kill, Start. Parts.EtcdLeader says which member matters most.
+//     Kill, Start.
 //   - A program stands still or dies: see Process.
 //
 // # Controllers

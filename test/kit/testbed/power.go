@@ -36,7 +36,7 @@ func (t *Testbed) CutPower(ctx context.Context, zone string) error {
 // apiservers and kubelets are ready, and virtual IPs lead to them. The caller
 // must restart the programs that ran there. A zone that already has power is
 // left alone. Without a quorum of etcd no zone becomes ready: restore the zones
-// that a quorum needs in the same call.
+// that a quorum needs in the same call. If it fails, the testbed cannot be used again.
 func (t *Testbed) Restore(ctx context.Context, zones ...string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,22 +58,7 @@ func (t *Testbed) Restore(ctx context.Context, zones ...string) error {
 		return fmt.Errorf("restore %v: %w", zones, err)
 	}
 	if err := t.Parts.bootAll(ctx, dark); err != nil {
-		return errors.Join(fmt.Errorf("restore %v: %w", zones, err), t.darken(dark))
+		return fmt.Errorf("restore %v: %w", zones, err)
 	}
 	return errors.Join(t.settle(ctx), t.controllers.move(ctx))
-}
-
-// darken takes the power from zones that did not come up, so that the caller
-// can try Restore again. The caller holds mu.
-func (t *Testbed) darken(zones []*zone) error {
-	ctx, cancel := context.WithTimeout(t.ctx, closeWait)
-	defer cancel()
-	for _, z := range zones {
-		z.dark, z.expired = true, true
-	}
-	err := t.settle(ctx)
-	for _, z := range zones {
-		err = errors.Join(err, z.kill(ctx))
-	}
-	return err
 }

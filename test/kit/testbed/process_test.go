@@ -31,44 +31,40 @@ func startBeat(t *testing.T, bed *Testbed, zone string) *Process {
 	return program
 }
 
-func TestProcess(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
-		bed := startBed(t, Config{
-			Zones: []string{"za"}, Network: kind, WithoutControllers: true, WithoutNodes: true,
-		})
-		program := startBeat(t, bed, "za")
-		if err := program.Pause(); err != nil {
-			t.Fatal(err)
+// obeys checks that a program stands still, goes on and ends as it is told.
+func obeys(t *testing.T, program *Process) {
+	t.Helper()
+	if err := program.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if !frozen(program.PID()) {
+		t.Error("the program is paused and moves")
+	}
+	if err := program.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	resumed := len(program.Output())
+	eventually(t, "wait for more lines", func(context.Context) error {
+		if len(program.Output()) <= resumed {
+			return context.DeadlineExceeded
 		}
-		if !frozen(program.PID()) {
-			t.Error("the program is paused and moves")
-		}
-		if err := program.Resume(); err != nil {
-			t.Fatal(err)
-		}
-		resumed := len(program.Output())
-		eventually(t, "wait for more lines", func(context.Context) error {
-			if len(program.Output()) <= resumed {
-				return context.DeadlineExceeded
-			}
-			return nil
-		})
-		if err := program.Terminate(); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		if err := program.Wait(ctx); err != nil {
-			t.Errorf("the program ended with %v, want a clean end", err)
-		}
-		var all []string
-		for line := range program.Lines(ctx) {
-			all = append(all, line.Text)
-		}
-		if all[0] != "beat 0" || all[len(all)-1] != "bye" || len(all) < resumed {
-			t.Errorf("of %d lines the first is %q and the last %q", len(all), all[0], all[len(all)-1])
-		}
+		return nil
 	})
+	if err := program.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := program.Wait(ctx); err != nil {
+		t.Errorf("the program ended with %v, want a clean end", err)
+	}
+	var all []string
+	for line := range program.Lines(ctx) {
+		all = append(all, line.Text)
+	}
+	if all[0] != "beat 0" || all[len(all)-1] != "bye" || len(all) < resumed {
+		t.Errorf("of %d lines the first is %q and the last %q", len(all), all[0], all[len(all)-1])
+	}
 }
 
 func TestTranscriptKeepsEverything(t *testing.T) {

@@ -4,19 +4,12 @@
 package testbed
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // AssetsVariable is the environment variable with the directory of the programs that
@@ -48,9 +41,8 @@ func inOne(path string) Programs {
 	return Programs{From: "the cache", etcd: []string{path, "etcd"}, apiserver: []string{path, "apiserver"}, controllers: []string{path, "kcm"}}
 }
 
-// Found returns the first programs that are there already: those of KUBEBUILDER_ASSETS; the newest
-// of setup-envtest's store; those that Build made. If there are none, the error is fs.ErrNotExist.
-// A variable that names a directory without them is an error.
+// Found returns programs that are there already: those of KUBEBUILDER_ASSETS, or those that Build made. If there are
+// none, the error is fs.ErrNotExist. A variable that names a directory without them is an error.
 func Found() (Programs, error) {
 	if dir := os.Getenv(AssetsVariable); dir != "" {
 		p, err := envtest(dir)
@@ -59,12 +51,6 @@ func Found() (Programs, error) {
 		}
 		p.From = AssetsVariable
 		return p, nil
-	}
-	for _, dir := range stored() {
-		if p, err := envtest(dir); err == nil {
-			p.From = "setup-envtest's store"
-			return p, nil
-		}
 	}
 	root, err := Root()
 	if err != nil {
@@ -75,7 +61,7 @@ func Found() (Programs, error) {
 		return Programs{}, err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return Programs{}, fmt.Errorf("find a control plane in %s, setup-envtest's store or the cache: %w", AssetsVariable, err)
+		return Programs{}, fmt.Errorf("find a control plane in %s or the cache: %w", AssetsVariable, err)
 	}
 	return inOne(path), nil
 }
@@ -89,44 +75,4 @@ func envtest(dir string) (Programs, error) {
 		}
 	}
 	return p, nil
-}
-
-// stored are the directories of setup-envtest's store for this system, the newest version first.
-// Where the store is: https://github.com/kubernetes-sigs/controller-runtime/tree/main/tools/setup-envtest.
-func stored() []string {
-	home, _ := os.UserHomeDir() // without one there is no store
-	store := filepath.Join(cmp.Or(os.Getenv("XDG_DATA_HOME"), filepath.Join(home, ".local", "share")), "kubebuilder-envtest")
-	if runtime.GOOS == "darwin" {
-		store = filepath.Join(home, "Library", "Application Support", "io.kubebuilder.envtest")
-	}
-	suffix := "-" + runtime.GOOS + "-" + runtime.GOARCH
-	dirs, _ := filepath.Glob(filepath.Join(store, "k8s", "*"+suffix)) // the pattern is well-formed
-	number := func(dir string) *version.Version {
-		v, err := version.ParseSemantic(strings.TrimSuffix(filepath.Base(dir), suffix))
-		if err != nil {
-			return version.MustParseSemantic("0.0.0")
-		}
-		return v
-	}
-	slices.SortFunc(dirs, func(a, b string) int {
-		if number(a).LessThan(number(b)) {
-			return 1
-		}
-		return -1
-	})
-	return dirs
-}
-
-// Version asks the API server which version of Kubernetes it is, such as v1.36.2. An embedded one
-// is none.
-func (p Programs) Version(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, p.apiserver[0], append(slices.Clone(p.apiserver[1:]), "--version")...).Output()
-	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", p.apiserver[0], err)
-	}
-	name, number, ok := strings.Cut(strings.TrimSpace(string(out)), " ")
-	if !ok || name != "Kubernetes" {
-		return "", errors.New(p.apiserver[0] + " does not say which version of Kubernetes it is")
-	}
-	return number, nil
 }

@@ -16,7 +16,6 @@ type zone struct {
 	ready     bool // the apiserver has been ready since the power came back
 	expired   bool // the apiserver's endpoint lease has run out
 	epoch     int  // counts changes, so that an old timer knows that it is out of date
-	boots     int
 	etcd      *task
 	apiserver *task
 	kubelet   *kubelet

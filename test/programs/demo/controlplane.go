@@ -9,33 +9,22 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// choose finds a control plane, compiles one, or takes an embedded API server.
-func choose(ctx context.Context, isReal, isEmbedded bool) (testbed.Programs, error) {
+// choose finds a control plane, compiles one, or takes an embedded API server, and says which.
+func choose(ctx context.Context, isReal bool) (programs testbed.Programs, err error) {
 	if isReal {
-		return testbed.Built(ctx, "", os.Stdout)
+		programs, err = testbed.Built(ctx, "", os.Stdout)
+	} else if programs, err = testbed.Found(); errors.Is(err, fs.ErrNotExist) {
+		fmt.Println(banner)
+		return testbed.Embedded(ctx)
 	}
-	if !isEmbedded {
-		found, err := testbed.Found()
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return found, err
-		}
+	if err == nil {
+		fmt.Printf("Starting etcd and kube-apiserver (from %s) in three zones.\n", programs.From)
 	}
-	return testbed.Embedded(ctx)
-}
-
-// describe says what a demo runs on.
-func describe(ctx context.Context, programs testbed.Programs) (string, error) {
-	if programs.Embedded() {
-		return banner, nil
-	}
-	version, err := programs.Version(ctx)
-	return fmt.Sprintf("Starting etcd and kube-apiserver %s (from %s) in three zones.", version, programs.From), err
+	return programs, err
 }
 
 // banner is what a demo on an embedded API server begins with.
@@ -46,15 +35,5 @@ connections and the cut are real. Figures of Kubernetes need the real thing:
 
     make demo REAL=1      # compiles etcd and Kubernetes first: ten minutes on two cores
 
-or envtest's programs, which "setup-envtest use" downloads.
+or envtest's programs, in the directory that KUBEBUILDER_ASSETS names.
 ------------------------------------------------------------------------------------------`
-
-// kinds are the programs of teams.
-func kinds(all []*team) (programs []trial.Kind) {
-	for _, t := range all {
-		if !slices.Contains(programs, t.kind) {
-			programs = append(programs, t.kind)
-		}
-	}
-	return programs
-}

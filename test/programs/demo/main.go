@@ -35,17 +35,14 @@ const lease = timing.DefaultLeaseDuration
 var zones = []string{"za", "zb", "zc"}
 
 func main() {
-	network := pflag.String("network", "auto", "auto, namespaces (needs root) or links")
 	isReal := pflag.Bool("real", false, "compile etcd and Kubernetes, unless that was done before, and use no others")
-	isEmbedded := pflag.Bool("embedded", false, "use the embedded API server, whatever is there")
 	legacy := pflag.Bool("legacy", false, "beside them the three variants of leader-for-life")
-	within := pflag.Duration("within", 8*time.Minute, "how long to wait for a leader-for-life, from the power loss")
 	serve := pflag.Bool("serve", false, "only run a control plane, for the examples, until Ctrl-C")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	do := func(ctx context.Context) error {
-		programs, err := choose(ctx, *isReal, *isEmbedded)
+		programs, err := choose(ctx, *isReal)
 		if err != nil {
 			return err
 		}
@@ -53,7 +50,11 @@ func main() {
 			fmt.Println("The leaders-for-life are left out: they need a kube-controller-manager. \"make demo LEGACY=1 REAL=1\" compiles one.")
 			*legacy = false
 		}
-		return run(ctx, *network, programs, teams(*legacy, *within))
+		d := &demo{programs: programs, teams: teams(*legacy)}
+		if err := d.run(ctx); err != nil {
+			return err
+		}
+		return errors.Join(d.table(), save(d.draw(d.end)))
 	}
 	if *serve {
 		do = host
@@ -64,9 +65,8 @@ func main() {
 	}
 }
 
-// teams are the teams of a demo. within is how long to wait for a
-// leader-for-life.
-func teams(legacy bool, within time.Duration) []*team {
+// teams are the teams of a demo.
+func teams(legacy bool) []*team {
 	const patience = lease + 3*time.Minute
 	all := []*team{
 		{kind: trial.Zonelect, name: "zonelect", lock: "demo-zonelect", within: patience},
@@ -77,7 +77,7 @@ func teams(legacy bool, within time.Duration) []*team {
 	}
 	for _, v := range []legacyelectors.Variant{legacyelectors.NotReady, legacyelectors.Stale, legacyelectors.Original} {
 		all = append(all, &team{
-			kind: trial.Legacy, name: "leader-for-life, " + variants[v], lock: "demo-" + string(v), within: within, args: []string{"--variant", string(v)},
+			kind: trial.Legacy, name: "leader-for-life, " + variants[v], lock: "demo-" + string(v), within: 8 * time.Minute, args: []string{"--variant", string(v)},
 		})
 	}
 	return all
@@ -90,31 +90,18 @@ var variants = map[legacyelectors.Variant]string{
 	legacyelectors.Original: "operator-sdk 0.18.1 on",
 }
 
-func run(ctx context.Context, network string, programs testbed.Programs, all []*team) error {
-	kind, err := testbed.ParseNetwork(network)
-	if err != nil {
-		return err
-	}
-	what, err := describe(ctx, programs)
-	if err != nil {
-		return err
-	}
-	fmt.Println(what)
-	d := &demo{programs: programs, network: kind, teams: all}
-	if err := d.run(ctx); err != nil {
-		return err
-	}
-	return d.conclude()
-}
-
 // run starts a control plane and plays on it.
 func (d *demo) run(ctx context.Context) (err error) {
 	// Only a leader-for-life needs nodes, pods and the controllers that remove them.
 	alone := !slices.ContainsFunc(d.teams, (*team).forLife)
+	var kinds []trial.Kind
+	for _, t := range d.teams {
+		kinds = append(kinds, t.kind)
+	}
 	var building errgroup.Group
-	building.Go(func() error { return trial.Build(ctx, kinds(d.teams)...) })
+	building.Go(func() error { return trial.Build(ctx, kinds...) })
 	d.bed, err = testbed.Start(ctx, testbed.Config{
-		Zones: zones, Network: d.network, Programs: d.programs, WithoutControllers: alone, WithoutNodes: alone, Progress: os.Stdout,
+		Zones: zones, Programs: d.programs, WithoutControllers: alone, WithoutNodes: alone, Progress: os.Stdout,
 	})
 	built := building.Wait()
 	if err != nil {
@@ -124,8 +111,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if built != nil {
 		return built
 	}
-	d.network, d.start = d.bed.Network.Kind(), time.Now()
-	fmt.Printf("The network is: %v\n\n", d.network)
+	d.start = time.Now()
+	fmt.Printf("The network is: %v\n\n", d.bed.Network.Kind())
 	return d.play(ctx)
 }
 
@@ -145,7 +132,6 @@ func host(ctx context.Context) (err error) {
 // demo is one run, and what it has shown.
 type demo struct {
 	programs testbed.Programs
-	network  testbed.NetworkKind
 	teams    []*team
 	bed      *testbed.Testbed
 	screen   sync.Mutex
@@ -205,19 +191,6 @@ func (d *demo) play(ctx context.Context) error {
 	}
 	d.end = time.Now()
 	return nil
-}
-
-// conclude prints the table and writes the picture and, unless the API server is embedded, the report.
-func (d *demo) conclude() error {
-	if err := d.table(); err != nil {
-		return err
-	}
-	if !d.programs.Embedded() { // or somebody would take its figures for those of Kubernetes
-		if err := d.report(); err != nil {
-			return err
-		}
-	}
-	return save("picture.svg", d.draw(d.end))
 }
 
 // settled is how long all lead and follow before the power is cut. A leader has renewed by then.
@@ -295,22 +268,22 @@ func (d *demo) succession(ctx context.Context, t *team) (result, error) {
 		}
 		d.say(end, "%-14s  the lease has ended", t.lock)
 	}
-	r := result{Kind: string(t.kind), Name: t.name, Fault: "power loss of the leader's zone", From: "outside observer"}
+	r := result{name: t.name, from: "outside observer"}
 	waiting, cancel := context.WithDeadline(ctx, d.cut.Add(t.within))
 	defer cancel()
 	next, e, err := trial.AwaitAny(waiting, t.seats[1:], "leading", d.cut)
 	if err != nil {
 		if t.forLife() && waiting.Err() != nil && ctx.Err() == nil {
 			d.say(time.Now(), "%-14s  nobody leads", t.lock)
-			r.NeverWithin = t.within.Seconds()
+			r.never = t.within
 			return r, nil
 		}
 		return result{}, err
 	}
 	d.say(e.Time, "%-14s  %s leads", t.lock, next.Identity)
-	r.NextLeader, r.AfterFault = next.Identity, e.Time.Sub(d.cut).Seconds()
+	r.nextLeader, r.after = next.Identity, e.Time.Sub(d.cut)
 	if !t.forLife() {
-		r.BehindLease = e.Time.Sub(end).Seconds()
+		r.behindLease = e.Time.Sub(end)
 	}
 	if t.kind == trial.Zonelect {
 		return r.fromSpans(next, d.cut)

@@ -54,7 +54,7 @@ func (d *demo) draw(end time.Time) []byte {
 	for i, t := range d.teams {
 		r := d.results[i]
 		p.y += row + 8
-		p.text(20, p.y, fmt.Sprintf("%s: new leader after %s; behind the lease's end: %s", r.Name, r.took(), r.behind()))
+		p.text(20, p.y, fmt.Sprintf("%s: new leader after %s; behind the lease's end: %s", r.name, r.took(), r.behind()))
 		for _, s := range t.seats {
 			p.y += row
 			p.text(30, p.y, s.Identity)
@@ -65,7 +65,7 @@ func (d *demo) draw(end time.Time) []byte {
 			for _, led := range terms(s.Events(), over) {
 				p.bar("leads", led.StartTime, led.EndTime)
 			}
-			if s.Identity == r.NextLeader {
+			if s.Identity == r.nextLeader {
 				for _, phase := range t.phases(r, d.cut) {
 					p.bar(phase.Name, phase.StartTime, phase.EndTime)
 				}
@@ -104,7 +104,7 @@ func (t *team) phases(r result, cut time.Time) []spans.Span {
 	if len(r.trace.Phases) > 0 {
 		return r.trace.Phases
 	}
-	next := cut.Add(time.Duration(r.AfterFault * float64(time.Second)))
+	next := cut.Add(r.after)
 	if t.end.IsZero() {
 		return []spans.Span{{Name: "nobody leads", StartTime: cut, EndTime: next}}
 	}

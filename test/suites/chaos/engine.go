@@ -109,7 +109,7 @@ func (e *engine) settle(ctx context.Context) error {
 		return err
 	}
 	var err error
-	e.bed, err = testbed.Start(ctx, testbed.Config{Zones: zones, Network: testbed.Namespaces, SyncToDisk: true, Progress: io.Discard})
+	e.bed, err = testbed.Start(ctx, testbed.Config{Zones: zones, Network: testbed.Namespaces, Progress: io.Discard})
 	e.used = 0
 	return err
 }

@@ -65,6 +65,29 @@ func (e etcd) soon(ctx context.Context) (revision int64, err error) {
 	}
 }
 
+// leads returns the term in which the member leads; zero if it does not.
+func (e etcd) leads(ctx context.Context) uint64 {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	body, err := e.post(ctx, "/v3/maintenance/status", struct{}{})
+	if err != nil {
+		return 0
+	}
+	defer body.Close()
+	var status struct { // its numbers are strings
+		Header struct {
+			Member string `json:"member_id"`
+		}
+		Leader string
+		Term   string `json:"raftTerm"`
+	}
+	if json.NewDecoder(body).Decode(&status) != nil || status.Leader != status.Header.Member {
+		return 0
+	}
+	term, _ := strconv.ParseUint(status.Term, 10, 64)
+	return term
+}
+
 // history returns all revisions of a ConfigMap from one revision to another,
 // which must not be newer than etcd's.
 func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (all history.Register, err error) {

@@ -122,13 +122,19 @@ func (s *stage) resume(part testbed.Part, zone string) error {
 	return s.bed.Parts.Resume(part, zone)
 }
 
-// etcdLeader returns the zone of etcd's leader.
-func (s *stage) etcdLeader(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	zone, err := s.bed.Parts.EtcdLeader(ctx)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", errMissed, err)
-	}
-	return zone, nil
+// etcdLeader returns the zone of etcd's leader: that which leads in the latest term.
+func (s *stage) etcdLeader(ctx context.Context) (leader string, err error) {
+	err = s.soon(ctx, func() error {
+		latest := uint64(0)
+		for _, zone := range zones {
+			if term := (etcd{s.bed.Cluster.EtcdURL(zone)}).leads(ctx); term > latest {
+				leader, latest = zone, term
+			}
+		}
+		if latest == 0 {
+			return fmt.Errorf("%w: no member of etcd leads", errMissed)
+		}
+		return nil
+	})
+	return leader, err
 }
