@@ -58,14 +58,11 @@ func (l *annotationLock[T]) Get(ctx context.Context) (*resourcelock.LeaderElecti
 	if !found {
 		return &resourcelock.LeaderElectionRecord{}, nil, nil
 	}
-	var r record
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
+	r := &resourcelock.LeaderElectionRecord{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
 		return nil, nil, fmt.Errorf("read the annotation %s: %w", annotationKey, err)
 	}
-	return &resourcelock.LeaderElectionRecord{
-		HolderIdentity: r.HolderIdentity, LeaseDurationSeconds: r.LeaseDurationSeconds,
-		AcquireTime: r.AcquireTime, RenewTime: r.RenewTime, LeaderTransitions: r.LeaderTransitions,
-	}, []byte(text), nil
+	return r, []byte(text), nil
 }
 
 // Create makes the object.

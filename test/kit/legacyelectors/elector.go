@@ -37,7 +37,6 @@ type Elector struct {
 	Work                   func(context.Context, Term)
 
 	sighting
-	told string // the holder that was printed last
 }
 
 // sighting is what an elector knows of the record.
@@ -72,7 +71,7 @@ func (s *sighting) wrote(r resourcelock.LeaderElectionRecord) {
 func (e *Elector) Run(ctx context.Context) {
 	e.Print(events.Event{Event: "started"})
 	for ctx.Err() == nil {
-		e.sighting, e.told = sighting{}, ""
+		e.sighting = sighting{}
 		if t, ok := e.acquire(ctx); ok {
 			e.lead(ctx, t)
 		}
@@ -85,7 +84,6 @@ func (e *Elector) acquire(ctx context.Context) (won Term, ok bool) {
 	defer cancel()
 	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
 		t, err := e.attempt(ctx)
-		e.tell()
 		e.warn(ctx, err)
 		if err == nil {
 			won, ok = t, true
@@ -128,7 +126,6 @@ func (e *Elector) renew(ctx context.Context) {
 			e.warn(ctx, err)
 			return err == nil, nil
 		})
-		e.tell()
 		if err != nil {
 			cancel()
 		}
@@ -205,15 +202,6 @@ func (e *Elector) giveUp() {
 	}
 	e.wrote(free)
 	e.Print(events.Event{Event: "released"})
-}
-
-// tell prints the leader when it has changed.
-func (e *Elector) tell() {
-	now := e.record.HolderIdentity
-	if now != "" && now != e.told && !e.leads() {
-		e.Print(events.Event{Event: "following", Leader: now})
-	}
-	e.told = now
 }
 
 // warn prints an error, unless it is an expected one.

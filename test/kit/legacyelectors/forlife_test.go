@@ -157,12 +157,6 @@ func act(t *testing.T, change func(s *stage), want map[Variant][]string, objects
 	}
 }
 
-func TestTheShieldKeepsEveryVariantWaiting(t *testing.T) {
-	shield := owned("Lease", "lock.a.x", metav1.OwnerReference{Kind: "Lease", Name: "lock.b.x"})
-	act(t, func(*stage) {}, map[Variant][]string{Original: nil, Stale: nil, NotReady: nil},
-		shield, pod(terminating), node(corev1.ConditionUnknown))
-}
-
 func TestStaleDeletesWhateverHasTheLocksNameByThen(t *testing.T) {
 	// While the program runs the lock passes to another pod, which is healthy.
 	another := func(s *stage) {
@@ -184,10 +178,4 @@ func TestNotreadyDeletesThePodThenTheLockOfASilentNode(t *testing.T) {
 		Stale:    nil,
 		NotReady: {"delete pods leader", "delete configmaps lock"},
 	}, owned("Pod", "leader"), pod(), node(corev1.ConditionUnknown))
-}
-
-func TestAnEvictedLeadersPodIsDeletedAndItsLockIsNot(t *testing.T) {
-	once := []string{"delete pods leader"}
-	act(t, func(*stage) {}, map[Variant][]string{Original: once, Stale: once, NotReady: once},
-		owned("Pod", "leader"), pod(failedFor("Evicted")), node(corev1.ConditionTrue))
 }
