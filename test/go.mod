@@ -72,7 +72,7 @@ require (
 	github.com/spf13/pflag v1.0.10
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/zonelect/zonelect v0.1.0
-	github.com/zonelect/zonelect/operator/prometheus v0.1.0
+	github.com/zonelect/zonelect/operator/prometheus v0.1.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/log v1.47.0 // indirect

@@ -32,14 +32,8 @@ type Event struct {
 	Version  string    `json:"version,omitempty"`
 	Sent     time.Time `json:"sent,omitzero"`
 
-	// Goroutines that are left when everything has ended, or that there are.
+	// Goroutines that are left when everything has ended.
 	Goroutines int `json:"goroutines,omitempty"`
-	// Address is where the metrics of the process are.
-	Address string `json:"address,omitempty"`
-	// Path is that of a request.
-	Path string `json:"path,omitempty"`
-	// Known is for how many candidates of the process the leader is known.
-	Known int `json:"known,omitempty"`
 }
 
 // Wrote returns the event "wrote", for one write of the register.

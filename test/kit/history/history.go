@@ -30,18 +30,6 @@ type Span struct {
 	Open       bool // it still leads, and End is when the history was taken
 }
 
-// Shared is how long both led. Spans that only touch share no time.
-func (s Span) Shared(o Span) time.Duration {
-	start, end := s.Start, s.End
-	if o.Start.After(start) {
-		start = o.Start
-	}
-	if o.End.Before(end) {
-		end = o.End
-	}
-	return max(0, end.Sub(start))
-}
-
 // History is the spans of work of the programs that compete for one lock.
 type History []Span
 
@@ -53,7 +41,13 @@ type Overlap struct{ First, Second Span }
 func (o Overlap) Ours() bool { return !o.First.Legacy || !o.Second.Legacy }
 
 // Length is how long both led.
-func (o Overlap) Length() time.Duration { return o.First.Shared(o.Second) }
+func (o Overlap) Length() time.Duration {
+	end := o.First.End
+	if o.Second.End.Before(end) {
+		end = o.Second.End
+	}
+	return end.Sub(o.Second.Start)
+}
 
 func (o Overlap) String() string {
 	return fmt.Sprintf("%s began to lead while %s led, and both did for %v", o.Second.Pod, o.First.Pod, o.Length())
@@ -77,33 +71,6 @@ func (h History) Overlaps() (all []Overlap) {
 		}
 	}
 	return all
-}
-
-// Led is how long, from start on, at least that many programs led at the same
-// time.
-func (h History) Led(atLeast int, start time.Time) (led time.Duration) {
-	type step struct {
-		at time.Time
-		by int
-	}
-	var steps []step
-	for _, s := range h {
-		if s.Start.Before(start) {
-			s.Start = start
-		}
-		if s.Start.Before(s.End) {
-			steps = append(steps, step{s.Start, 1}, step{s.End, -1})
-		}
-	}
-	slices.SortFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
-	leading := 0
-	for i, now := range steps {
-		if leading >= atLeast {
-			led += now.at.Sub(steps[i-1].at)
-		}
-		leading += now.by
-	}
-	return led
 }
 
 // TermsOf returns the spans in which a program led, from its printed events. The

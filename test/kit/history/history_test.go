@@ -68,33 +68,3 @@ func TestTermsThatShareATimeAreFound(t *testing.T) {
 		}
 	}
 }
-
-func TestAnOverlapLastsWhileBothLead(t *testing.T) {
-	for name, c := range map[string]struct {
-		a, b Span
-		want time.Duration
-	}{
-		"in part":    {led("new-0", 0, 5), led("new-1", 3, 9), 2 * time.Second},
-		"within":     {led("new-0", 0, 9), led("new-1", 3, 5), 2 * time.Second},
-		"the whole":  {led("new-0", 0, 5), led("new-0", 0, 5), 5 * time.Second},
-		"they touch": {led("new-0", 0, 5), led("new-1", 5, 9), 0},
-		"apart":      {led("new-0", 0, 5), led("new-1", 7, 9), 0},
-		"never":      {led("new-0", 0, 5), Span{}, 0},
-	} {
-		if there, back := c.a.Shared(c.b), c.b.Shared(c.a); there != c.want || back != c.want {
-			t.Errorf("%s: they share %v and %v, want %v", name, there, back, c.want)
-		}
-	}
-}
-
-func TestTheTimeWithLeadersIsCountedOnce(t *testing.T) {
-	h := History{led("new-0", 0, 5), led("new-1", 4, 9), unfinished("new-2", 8, 12), led("new-0", 20, 21)}
-	for _, c := range []struct {
-		atLeast, from int
-		want          time.Duration
-	}{{1, 0, 13 * time.Second}, {2, 0, 2 * time.Second}, {3, 0, 0}, {1, 10, 3 * time.Second}, {2, 5, time.Second}, {1, 30, 0}} {
-		if got := h.Led(c.atLeast, time.Unix(int64(c.from), 0)); got != c.want {
-			t.Errorf("from %ds on at least %d led for %v, want %v", c.from, c.atLeast, got, c.want)
-		}
-	}
-}

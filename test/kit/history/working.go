@@ -5,8 +5,6 @@ package history
 
 import (
 	"slices"
-	"sync"
-	"time"
 )
 
 // Working is the set of those at work now, in the order in which they began. Its
@@ -34,38 +32,3 @@ func (w *Working[P]) Has(p P) bool { return slices.Contains(w.now, p) }
 
 // All returns all that are at work.
 func (w *Working[P]) All() []P { return slices.Clone(w.now) }
-
-// Recorder records when work runs in this process. Its zero value is empty. It
-// is safe for concurrent use.
-type Recorder struct {
-	mu    sync.Mutex
-	spans History
-}
-
-// Begin notes that the work of a pod begins. The returned function notes its
-// end.
-func (r *Recorder) Begin(pod string) (end func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := len(r.spans)
-	r.spans = append(r.spans, Span{Pod: pod, Start: time.Now(), Open: true})
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.spans[i].End, r.spans[i].Open = time.Now(), false
-	}
-}
-
-// History returns what the recorder saw. It counts work that still runs as
-// ending now.
-func (r *Recorder) History() History {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := slices.Clone(r.spans)
-	for i := range h {
-		if h[i].Open {
-			h[i].End = time.Now()
-		}
-	}
-	return h
-}

@@ -30,9 +30,6 @@ const requestTimeout = time.Second
 // Pace is how a register is written. The zero value is a write each Interval.
 type Pace struct {
 	Interval time.Duration
-	// First is the wait from the first write to the second, if it is not the Interval. So
-	// many registers whose terms begin at once are written in turn.
-	First time.Duration
 	// Deaf is how many writes the work makes before it checks its context
 	// again, like work that was not written to be stopped. Below two the
 	// context ends it at any time.
@@ -75,16 +72,13 @@ func (r *Register) Keep(ctx context.Context, token uint64, identity string, tell
 		<-ctx.Done()
 		return
 	}
-	tick := time.NewTicker(cmp.Or(r.pace.First, r.pace.Interval))
+	tick := time.NewTicker(r.pace.Interval)
 	defer tick.Stop()
 	writing, deaf := ctx, max(r.pace.Deaf, 1)
 	if deaf > 1 {
 		writing = context.WithoutCancel(ctx)
 	}
 	for sequence := 1; ; sequence++ {
-		if sequence == 2 {
-			tick.Reset(r.pace.Interval)
-		}
 		w := Write{Sequence: sequence, Sent: time.Now()}
 		w.Version, w.Err = r.write(writing, token, identity, sequence)
 		w.Over = writing.Err() != nil

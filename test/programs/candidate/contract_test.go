@@ -58,18 +58,10 @@ func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 			t.Errorf("there is no --%s %s in:\n%s", flag, value, help)
 		}
 	}
-	for _, wrong := range [][]string{{"--nonsense"}, {}, {"--lock", "l", "--renew-deadline", "20s"}} {
+	for _, wrong := range [][]string{{"--nonsense"}, {}, {"--lock", "l", "--renew-deadline", "20s"}, {"--lock", "l", "--max-clock-skew", "2s"}} {
 		var status *exec.ExitError
 		if err := exec.CommandContext(t.Context(), program, wrong...).Run(); !errors.As(err, &status) || status.ExitCode() != 2 {
 			t.Errorf("%v: it ended with %v, want status 2", wrong, err)
-		}
-	}
-}
-
-func TestOnlyZeroIsLeftOfMaxClockSkew(t *testing.T) {
-	for skew, want := range map[string]bool{"0": true, "2s": false, "-1s": false} {
-		if _, err := parse([]string{"--lock", "lock", "--max-clock-skew", skew}); (err == nil) != want {
-			t.Errorf("--max-clock-skew %s: %v", skew, err)
 		}
 	}
 }

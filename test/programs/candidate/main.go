@@ -27,7 +27,6 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/operator"
-	"github.com/zonelect/zonelect/operator/prometheus"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/register"
 )
@@ -35,18 +34,14 @@ import (
 // options are the flags.
 type options struct {
 	operator.Options
-	kubeconfig    string
-	locks         int
-	shared        bool
-	count         time.Duration
-	stopDelay     time.Duration
-	register      string
-	traces        string
-	metrics       string
-	unhealthyFile string
-	pace          register.Pace
-	guard         bool
-	reports       bool
+	kubeconfig string
+	locks      int
+	shared     bool
+	stopDelay  time.Duration
+	register   string
+	traces     string
+	pace       register.Pace
+	reports    bool
 }
 
 func parse(args []string) (options, error) {
@@ -59,7 +54,6 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.Name, "lock", "", "name of the lock")
 	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
 	f.BoolVar(&o.shared, "shared", false, "share connections and presence among all --locks, under one identity")
-	f.DurationVar(&o.count, "count-goroutines", 0, "how often to print how many goroutines there are; 0 is never")
 	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default, but not with --locks")
 	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
 	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
@@ -72,31 +66,21 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
 	f.StringVar(&o.PodSelector, "selector", "", "label selector of the operator's pods; that of this pod's workload by default")
 	f.DurationVar(&grace, "legacy-grace", legacypods.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
-	f.DurationVar(&o.Settle, "settle", 0, "the wait for the garbage collector; by default 5s, negative is none")
 	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
 	f.DurationVar(&o.Timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
-	f.DurationVar(&o.Timing.AttemptTimeout, "attempt-timeout", 0, "when another request overtakes one without an answer; 0 is the renew interval")
-	f.DurationVar(&o.Timing.StopTimeout, "stop-timeout", timing.DefaultStopTimeout, "how long the lease is kept for work that was asked to stop")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
-	f.BoolVar(&o.ExitOnOverrun, "exit-on-overrun", false, "exit with status 1 when the work has not stopped in time")
 	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")
 	f.DurationVar(&o.pace.Interval, "register-interval", register.Interval, "how often it writes that")
 	f.IntVar(&o.pace.Deaf, "register-deaf", 0, "how many writes it makes before it sees that its term has ended")
 	f.BoolVar(&o.reports, "register-report", false, "print each write of it")
-	f.BoolVar(&o.guard, "guard", true, "refuse to write it in a term that is not trusted")
-	f.StringVar(&o.unhealthyFile, "unhealthy-file", "", "file that makes the candidate unhealthy while it exists")
 	f.DurationVar(&skew, "max-clock-skew", 0, "0, which is not to look at wall clocks; nothing else is possible any more")
 	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
-	f.StringVar(&o.metrics, "metrics-address", "", "where to listen for Prometheus, such as 127.0.0.1:0; nowhere by default")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if o.LegacyGrace = grace; grace == 0 {
 		o.LegacyGrace = -1 // the library's zero is its default
-	}
-	if o.unhealthyFile != "" {
-		o.Health.Check = o.check
 	}
 	switch {
 	case o.locks > 0 && o.Self.Identity == "":
@@ -112,14 +96,6 @@ func parse(args []string) (options, error) {
 		return o, errors.New("--shared needs --locks")
 	}
 	return o, o.Timing.WithDefaults().Validate()
-}
-
-// check is the health of a candidate with an --unhealthy-file.
-func (o options) check(context.Context) error {
-	if _, err := os.Stat(o.unhealthyFile); err == nil {
-		return fmt.Errorf("%s exists", o.unhealthyFile)
-	}
-	return nil
 }
 
 func main() {
@@ -153,15 +129,7 @@ func campaign(ctx context.Context, o options) error {
 	}
 	defer closeTraces()
 	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
-	closeMetrics, err := o.measure(ctx)
-	if err != nil {
-		return err
-	}
-	defer closeMetrics()
 	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
-	if o.count > 0 {
-		go countGoroutines(ctx, &events.Printer{Identity: o.Self.Identity, Lock: o.Name}, o.count)
-	}
 	if o.locks == 0 {
 		return o.one(ctx, operator.New)
 	}
@@ -182,7 +150,6 @@ func (o options) all(ctx context.Context) error {
 		if one.Name = fmt.Sprint(o.Name, "-", i); o.register != "" {
 			one.register = fmt.Sprint(o.register, "-", i)
 		}
-		one.pace.First = o.pace.Interval * time.Duration(i+1) / time.Duration(o.locks)
 		wait.Go(func() { errs[i] = one.one(ctx, how) })
 	}
 	wait.Wait()
@@ -234,20 +201,6 @@ func (o options) one(ctx context.Context, elect maker) error {
 	return err
 }
 
-// countGoroutines prints the number of goroutines now and then.
-func countGoroutines(ctx context.Context, p *events.Printer, interval time.Duration) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			p.Print(events.Event{Event: "counted", Goroutines: runtime.NumGoroutine()})
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // left returns how many more goroutines there are than before, once those that
 // are about to end have ended.
 func left(before int) int {
@@ -258,21 +211,6 @@ func left(before int) int {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return runtime.NumGoroutine() - before
-}
-
-// measure shows the metrics to Prometheus at --metrics-address, and prints which address that is.
-func (o *options) measure(ctx context.Context) (func(), error) {
-	if o.metrics == "" {
-		return func() {}, nil
-	}
-	endpoint, err := prometheus.Serve(ctx, o.metrics)
-	if err != nil {
-		return nil, err
-	}
-	o.MeterProvider = endpoint
-	p := events.Printer{Identity: o.Self.Identity, Lock: o.Name}
-	p.Print(events.Event{Event: "measured", Address: endpoint.Address().String()})
-	return func() { _ = endpoint.Close() }, nil
 }
 
 // tracing returns a provider that appends each span to the file at once. Without one it is nil.

@@ -22,12 +22,9 @@ type work struct {
 }
 
 func newWork(o options, e *operator.Election) (*work, error) {
-	cfg := o.Config
-	if o.guard {
-		var err error
-		if cfg, err = operator.GuardConfig(cfg, e.Term); err != nil {
-			return nil, err
-		}
+	cfg, err := operator.GuardConfig(o.Config, e.Term)
+	if err != nil {
+		return nil, err
 	}
 	ledger, err := register.New(cfg, o.Namespace, o.register, o.pace)
 	if err != nil {
@@ -91,12 +88,6 @@ func (w *work) print(t election.Transition) {
 		w.printer.Print(events.Event{Event: "released"})
 	case status.ChangeProblem:
 		w.printer.Print(events.Event{Event: "error", Error: t.Status.Problem.Error()})
-	case status.ChangeHealth:
-		if problem := t.Status.Unhealthy; problem != nil {
-			w.printer.Print(events.Event{Event: "unhealthy", Error: problem.Error()})
-		} else {
-			w.printer.Print(events.Event{Event: "healthy"})
-		}
 	case status.ChangeOverrun:
 		w.printer.Print(events.Event{Event: "error", Error: "the work did not stop in time: the lease is left to run out"})
 	}
