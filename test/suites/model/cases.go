@@ -18,20 +18,7 @@ const (
 	reached = "reached"  // a state that a sound model must reach
 )
 
-// A suite is a model with its cases: worlds in which nothing may go wrong, known
-// limits, and rules switched off.
-type suite struct {
-	model  string // a file in docs/model, without its suffix
-	worlds []world
-	limits []world
-	off    []variant
-}
-
-var suites = []suite{
-	{"shield", worlds, limits, variants},
-}
-
-// A world is a population and the faults that it meets: macros of its model.
+// A world is a population and the faults that it meets: macros of docs/model/shield.pml.
 // With all rules on, a world must hold what its
 // expectation says before a rule switched off in it means anything.
 type world struct {
@@ -227,25 +214,17 @@ var variants = []variant{
 
 // A run is one search.
 type run struct {
-	model, name, rule string
-	macros            []string
-	live              bool
-	expect            string
+	name, rule string
+	macros     []string
+	live       bool
+	expect     string
 }
 
 // runs lists the searches, and with long also the long ones.
 func runs(long bool) []run {
-	var all []run
-	for _, s := range suites {
-		all = append(all, s.runs(long)...)
-	}
-	return all
-}
-
-func (s suite) runs(long bool) []run {
 	byName := map[string]world{}
 	var all []run
-	for _, w := range slices.Concat(s.worlds, s.limits) {
+	for _, w := range slices.Concat(worlds, limits) {
 		if !long {
 			w.macros += " " + w.quick
 		}
@@ -254,17 +233,17 @@ func (s suite) runs(long bool) []run {
 			w.expect = nothing
 		}
 		if long || !w.long {
-			all = append(all, run{s.model, w.name, "", strings.Fields(w.macros), w.live, w.expect})
+			all = append(all, run{w.name, "", strings.Fields(w.macros), w.live, w.expect})
 		}
 	}
-	for _, v := range s.off {
+	for _, v := range variants {
 		w, ok := byName[v.world]
 		if !ok {
 			panic("no world " + v.world)
 		}
 		if long || !v.long {
 			macros := override(strings.Fields(w.macros), strings.Fields(v.macros))
-			all = append(all, run{s.model, v.world, v.rule, macros, w.live, v.expect})
+			all = append(all, run{v.world, v.rule, macros, w.live, v.expect})
 		}
 	}
 	return all

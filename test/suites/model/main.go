@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command model runs Spin over the models in docs/model: with all rules on it may
+// Command model runs Spin over docs/model/shield.pml: with all rules on it may
 // find nothing, with a rule switched off it must find something, and known
 // limits must still show. It needs spin and a C compiler on PATH.
 package main
@@ -25,12 +25,12 @@ import (
 
 func main() {
 	var o options
-	flag.StringVar(&o.models, "models", "docs/model", "the models' directory")
+	flag.StringVar(&o.model, "model", "docs/model/shield.pml", "the model")
 	flag.BoolVar(&o.long, "long", false, "the large populations too")
 	flag.BoolVar(&o.trace, "trace", false, "print each shortest counterexample")
 	flag.IntVar(&o.parallel, "parallel", 2, "searches at a time")
 	flag.IntVar(&o.memory, "memory", 4000, "megabytes that one search may take")
-	only := flag.String("run", "", "regular expression: only cases whose model, name or rule matches")
+	only := flag.String("run", "", "regular expression: only cases whose name or rule matches")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -42,7 +42,7 @@ func main() {
 }
 
 type options struct {
-	models           string
+	model            string
 	long, trace      bool
 	parallel, memory int
 }
@@ -69,7 +69,7 @@ func check(ctx context.Context, o options, only string) error {
 	}
 	var cases []run
 	for _, r := range runs(o.long) {
-		if pattern.MatchString(r.model) || pattern.MatchString(r.name) || pattern.MatchString(r.rule) {
+		if pattern.MatchString(r.name) || pattern.MatchString(r.rule) {
 			cases = append(cases, r)
 		}
 	}
@@ -96,8 +96,8 @@ func check(ctx context.Context, o options, only string) error {
 		}
 	}()
 
-	const row = "%-9s %-42s %-44s %-9s %-9s %10s %7s%s\n"
-	fmt.Printf(row, "model", "case", "rules off", "expected", "found", "states", "time", "")
+	const row = "%-42s %-44s %-9s %-9s %10s %7s%s\n"
+	fmt.Printf(row, "case", "rules off", "expected", "found", "states", "time", "")
 	wrong := 0
 	start := time.Now()
 	for i, c := range cases {
@@ -111,7 +111,7 @@ func check(ctx context.Context, o options, only string) error {
 		if mark != "" {
 			wrong++
 		}
-		fmt.Printf(row, c.model, c.name, c.rule, c.expect, r.found, r.states, fmt.Sprintf("%.1fs", r.took.Seconds()), mark)
+		fmt.Printf(row, c.name, c.rule, c.expect, r.found, r.states, fmt.Sprintf("%.1fs", r.took.Seconds()), mark)
 		if o.trace || mark != "" {
 			printSteps(r.steps)
 		}
@@ -145,7 +145,7 @@ func (o options) search(ctx context.Context, c run) result {
 		return result{err: err}
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	text, err := os.ReadFile(filepath.Join(o.models, c.model+".pml"))
+	text, err := os.ReadFile(o.model)
 	if err != nil {
 		return result{err: err}
 	}
