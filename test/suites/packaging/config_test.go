@@ -103,34 +103,50 @@ images:
 // allBases are those that can be applied together, which is all that have names of an operator.
 var allBases = []string{"mode-auto", "annotation"}
 
-// TestANameReplacesMyOperatorEverywhere: as one parameter, in each base.
-func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
-	all := renamed(t, "billing-v2", "invoices", allBases...)
+// isRenamed checks that nothing in all has the names of config/.
+func isRenamed(t *testing.T, all manifests.Objects, name, namespace, lock string) {
+	t.Helper()
 	for _, o := range all {
 		raw, err := o.MarshalJSON()
-		must(t, err)
-		if strings.Contains(string(raw), "my-operator") {
-			t.Errorf("my-operator is left: %s", raw)
+		if err != nil || strings.Contains(string(raw), "my-operator") {
+			t.Errorf("%v: my-operator is left: %s", err, raw)
 		}
-		namespace := "invoices"
+		in := namespace
 		switch kind := o.GetKind(); {
 		case kind == "Namespace" || strings.HasPrefix(kind, "Cluster"):
-			namespace = ""
+			in = ""
 		case strings.HasPrefix(o.GetName(), "zonelect-heartbeats"):
-			namespace = corev1.NamespaceNodeLease
+			in = corev1.NamespaceNodeLease
 		}
-		if o.GetNamespace() != namespace {
-			t.Errorf("%s %s is in namespace %q, want %q", o.GetKind(), o.GetName(), o.GetNamespace(), namespace)
+		if o.GetNamespace() != in {
+			t.Errorf("%s %s is in namespace %q, want %q", o.GetKind(), o.GetName(), o.GetNamespace(), in)
 		}
 	}
-	bindingsAreOf(t, all, "billing-v2", "invoices")
-	before := manifests.Kustomize(t, filepath.Join(config, "operator", "mode-auto"))
-	if want := len(before) + 2; len(all) != want { // a Role and a binding
-		t.Errorf("there are %d objects, want %d", len(all), want)
+	bindingsAreOf(t, all, name, namespace)
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
+		for _, r := range role.Rules {
+			if names := r.ResourceNames; len(names) > 0 && !slices.Equal(names, []string{lock}) {
+				t.Errorf("%s names %q, and the lock is %s", role.Name, names, lock)
+			}
+		}
 	}
 	d := one[appsv1.Deployment](t, all, "Deployment")
-	if d.Name != "billing-v2" || d.Spec.Template.Spec.ServiceAccountName != "billing-v2" || d.Spec.Template.Labels["app"] != "billing-v2" {
+	if d.Name != name || d.Spec.Template.Spec.ServiceAccountName != name || d.Spec.Template.Labels["app"] != name {
 		t.Errorf("the Deployment is %s", text(d))
+	}
+}
+
+// TestANameReplacesMyOperatorEverywhere: as one parameter, in each base, and in the example that people copy.
+func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
+	all := renamed(t, "billing-v2", "invoices", allBases...)
+	isRenamed(t, all, "billing-v2", "invoices", "billing-v2-lock")
+	if want := len(kustomized(t, "mode-auto")) + 2; len(all) != want { // a Role and a binding
+		t.Errorf("there are %d objects, want %d", len(all), want)
+	}
+	all = manifests.Kustomize(t, "../../../examples/another-name")
+	isRenamed(t, all, "billing", "invoices", "billing-lock")
+	if want := len(kustomized(t, "base")); len(all) != want {
+		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
 }
 
@@ -140,7 +156,7 @@ func TestEveryBaseIsRenamed(t *testing.T) {
 	must(t, err)
 	have := map[string]bool{}
 	for _, base := range allBases {
-		for _, o := range manifests.Kustomize(t, filepath.Join(config, "operator", base)) {
+		for _, o := range kustomized(t, base) {
 			have[o.GetKind()+" "+o.GetName()] = true
 		}
 	}
@@ -159,27 +175,6 @@ func TestEveryBaseIsRenamed(t *testing.T) {
 	}
 }
 
-// TestTheExamplesOverlayIsConfigUnderItsName: examples/another-name is what people copy.
-func TestTheExamplesOverlayIsConfigUnderItsName(t *testing.T) {
-	all := manifests.Kustomize(t, "../../../examples/another-name")
-	if want := len(manifests.Kustomize(t, filepath.Join(config, "operator", "base"))); len(all) != want {
-		t.Errorf("there are %d objects, want %d", len(all), want)
-	}
-	for _, o := range all {
-		if raw, err := o.MarshalJSON(); err != nil || strings.Contains(string(raw), "my-operator") {
-			t.Errorf("%v: my-operator is left: %s", err, raw)
-		}
-	}
-	bindingsAreOf(t, all, "billing", "invoices")
-	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
-		for _, r := range role.Rules {
-			if names := r.ResourceNames; len(names) > 0 && !slices.Equal(names, []string{"billing-lock"}) {
-				t.Errorf("%s names %q, and the lock is billing-lock", role.Name, names)
-			}
-		}
-	}
-}
-
 // TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone: the example has the rights of config/operator/mode-auto,
 // and no Deployment that a cluster would refuse or run beside the own one. Its patch has what
 // config/operator/mode-auto adds to a pod.
@@ -191,7 +186,7 @@ func TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone(t *testing.T) {
 		}
 	}
 	bindingsAreOf(t, all, "memcached-operator-controller-manager", "memcached-operator-system")
-	whole := manifests.Kustomize(t, filepath.Join(config, "operator", "mode-auto"))
+	whole := kustomized(t, "mode-auto")
 	if want := len(whole) - 4; len(all) != want { // a Namespace, a ServiceAccount, a Deployment and its PodDisruptionBudget
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}

@@ -38,7 +38,7 @@ func checkScaffold(t *testing.T, webhooks bool) {
 	project := scaffold.New(t, webhooks)
 	bare := granted(t, manifests.Kustomize(t, filepath.Join(project, "config", "default")))
 	apply := scaffold.AddElection(t, project)
-	all, base := manifests.Kustomize(t, apply), manifests.Kustomize(t, filepath.Join(config, "operator", "base"))
+	all, base := manifests.Kustomize(t, apply), kustomized(t, "base")
 	ours, theirs := one[appsv1.Deployment](t, all, "Deployment"), one[appsv1.Deployment](t, base, "Deployment")
 	a, b := ours.Spec.Template.Spec, theirs.Spec.Template.Spec
 	for i := range a.TopologySpreadConstraints {
@@ -63,7 +63,7 @@ func checkScaffold(t *testing.T, webhooks bool) {
 	if len(a.Containers) != 1 || !slices.Contains(a.Containers[0].Args, "--leader-elect") {
 		t.Errorf("the containers are %s", text(a.Containers))
 	}
-	want := append(granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "pod"))), granted(t, manifests.Kustomize(t, filepath.Join(config, "operator", "zone")))...)
+	want := append(granted(t, kustomized(t, "pod")), granted(t, kustomized(t, "zone"))...)
 	if got := slices.DeleteFunc(granted(t, all), func(r rbacv1.PolicyRule) bool {
 		return slices.ContainsFunc(bare, func(b rbacv1.PolicyRule) bool { return reflect.DeepEqual(r, b) })
 	}); !slices.Equal(rules(got), rules(want)) {

@@ -104,32 +104,6 @@ func TestNothingIsToldOfAnElectorThatHasEnded(t *testing.T) {
 	})
 }
 
-func TestAFailoverIsCountedByItsCauseAndZonesWithItsTrace(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.leads()
-		b := s.start("b")
-		time.Sleep(noted)
-		a.link.Set(cut)
-		b.leads()
-		h, _ := b.metric("election.failover.duration").(metricdata.Histogram[float64])
-		s.want("series", len(h.DataPoints), 1)
-		p := h.DataPoints[0]
-		want := attribute.NewSet(attribute.String("election.cause", "expired"), attribute.String("election.lock.kind", s.lock.Describe().Kind),
-			attribute.String("election.previous.zone", "z-a"), attribute.String("election.holder.zone", "z-b"))
-		if !p.Attributes.Equals(&want) || p.Count != 1 || p.Sum != lease.Seconds() {
-			t.Errorf("%d in %v s, of %v, want 1 in %v, of %v", p.Count, p.Sum, p.Attributes.ToSlice(), lease, want.ToSlice())
-		}
-		if len(p.Exemplars) != 1 {
-			t.Fatalf("%d exemplars, want 1", len(p.Exemplars))
-		}
-		span := b.failover().SpanContext()
-		trace, id := span.TraceID(), span.SpanID()
-		s.want("the exemplar's trace", string(p.Exemplars[0].TraceID), string(trace[:]))
-		s.want("the exemplar's span", string(p.Exemplars[0].SpanID), string(id[:]))
-	})
-}
-
 func TestRenewalsAreMeasuredFromTheRequestToTheAnswer(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -351,15 +351,19 @@ func (placed) Describe() locks.Description {
 	return locks.Description{Kind: "Lease", Namespace: "team", Name: "lock"}
 }
 
-func TestTheFailoverSaysWhoTookOverFromWhom(t *testing.T) {
+func TestTheFailoverSaysWhoTookOverFromWhomAndLinksToIt(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.leads()
 		b := s.start("b", func(c *election.Config) { c.Lock = placed{c.Lock} })
 		time.Sleep(noted)
+		before := a.failover().SpanContext()
+		s.want("the record's traceparent", s.record().Details.Trace, "00-"+before.TraceID().String()+"-"+before.SpanID().String()+"-01")
 		a.link.Set(cut)
 		term := b.leads()
-		first, second := attributes(a.failover()), attributes(b.failover())
+
+		whole := b.failover()
+		first, second := attributes(a.failover()), attributes(whole)
 		for key, want := range map[attribute.Key]any{
 			"election.lock.name":       "lock",
 			"election.lock.kind":       "Lease",
@@ -380,6 +384,22 @@ func TestTheFailoverSaysWhoTookOverFromWhom(t *testing.T) {
 				s.t.Errorf("the first takeover has %s = %q", key, v.AsString())
 			}
 		}
+
+		if len(a.failover().Links()) != 0 || len(whole.Links()) != 1 {
+			s.t.Fatalf("%d and %d links, want 0 and 1", len(a.failover().Links()), len(whole.Links()))
+		}
+		to, own := whole.Links()[0].SpanContext, whole.SpanContext()
+		if to.TraceID() != before.TraceID() || to.SpanID() != before.SpanID() || own.TraceID() == before.TraceID() {
+			s.t.Errorf("%v in trace %v links to %v, want %v", own.SpanID(), own.TraceID(), to, before)
+		}
+		h, _ := b.metric("election.failover.duration").(metricdata.Histogram[float64])
+		if len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 || h.DataPoints[0].Sum != lease.Seconds() || len(h.DataPoints[0].Exemplars) != 1 {
+			s.t.Fatalf("it was counted as %+v, want one of %v with an exemplar", h.DataPoints, lease)
+		}
+		b.wantCounts("election.failover.duration", "election.previous.zone", map[string]int64{"z-a": 1})
+		b.wantCounts("election.failover.duration", "election.cause", map[string]int64{"expired": 1})
+		trace, id, exemplar := own.TraceID(), own.SpanID(), h.DataPoints[0].Exemplars[0]
+		s.want("the exemplar", string(exemplar.TraceID)+string(exemplar.SpanID), string(trace[:])+string(id[:]))
 	})
 }
 
@@ -439,17 +459,20 @@ func TestWithoutProvidersNothingIsNoted(t *testing.T) {
 	})
 }
 
-func TestTheLeaderGaugeFallsWhileAReleaseDoesNotGetThrough(t *testing.T) {
+func TestTheLeaderGaugeIsOneWhileLeadingAndFallsThoughTheReleaseDoesNotGetThrough(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.leads()
 		b := s.start("b")
+		s.want("a while it leads", a.gauge(), 1.0)
+		s.want("b while a leads", b.gauge(), 0.0)
 		time.Sleep(noted)
 		a.link.Set(cut)
 		time.Sleep(deadline - time.Second)
 		a.cancel() // the work stops at once, the release hangs
 		b.leads()
 		s.want("a while b leads", a.gauge(), 0.0)
+		s.want("b while it leads", b.gauge(), 1.0)
 	})
 }
 
@@ -481,32 +504,6 @@ func TestPhasesAddUpWithATakeoverDelayAndASlowNetwork(t *testing.T) {
 	})
 }
 
-func TestTheSuccessorLinksToItsPredecessor(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.leads()
-		b := s.start("b")
-		time.Sleep(noted)
-		before := a.failover()
-		s.want("links of the first", len(before.Links()), 0)
-		id := before.SpanContext()
-		s.want("the record's traceparent", s.record().Details.Trace,
-			"00-"+id.TraceID().String()+"-"+id.SpanID().String()+"-01")
-		a.link.Set(cut)
-		b.leads()
-		whole := b.failover()
-		if len(whole.Links()) != 1 {
-			s.t.Fatalf("%d links, want 1", len(whole.Links()))
-		}
-		to := whole.Links()[0].SpanContext
-		s.want("the linked trace", to.TraceID(), id.TraceID())
-		s.want("the linked span", to.SpanID(), id.SpanID())
-		if whole.SpanContext().TraceID() == id.TraceID() {
-			s.t.Error("the successor goes on in its predecessor's trace")
-		}
-	})
-}
-
 func TestAnOverrunIsCountedOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })
@@ -516,20 +513,5 @@ func TestAnOverrunIsCountedOnce(t *testing.T) {
 		a.link.Set(cut)
 		time.Sleep(80 * time.Second)
 		s.want("overruns", a.count("election.stop.overruns", "")[""], int64(1))
-	})
-}
-
-func TestTheLeaderGaugeIsOneWhileLeading(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.leads()
-		b := s.start("b")
-		s.want("a while it leads", a.gauge(), 1.0)
-		s.want("b while a leads", b.gauge(), 0.0)
-		time.Sleep(noted)
-		a.cancel()
-		b.leads()
-		s.want("a right after its release", a.gauge(), 0.0)
-		s.want("b while it leads", b.gauge(), 1.0)
 	})
 }
