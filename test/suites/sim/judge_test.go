@@ -441,28 +441,6 @@ func (r *wording) String() string {
 	return fmt.Sprintf("holder %q for %v, token %d, released %d", r.Holder, r.LeaseDuration, r.Details.Token, r.Details.Released)
 }
 
-// tally is the outcome of many runs.
-type tally struct {
-	first, last uint64 // seeds
-	schedules   int
-	failovers   int
-	overlaps    map[string]int
-	virtual     time.Duration
-}
-
-func (t *tally) add(seed uint64, r result) {
-	if t.overlaps == nil {
-		t.overlaps, t.first = map[string]int{}, seed
-	}
-	t.first, t.last = min(t.first, seed), max(t.last, seed)
-	t.schedules++
-	t.failovers += r.failovers
-	t.virtual += r.virtual
-	for why, n := range r.overlaps {
-		t.overlaps[why] += n
-	}
-}
-
 func TestTheJudgeSeesWhoBeginsWhileAnotherWorks(t *testing.T) {
 	j := newJudge(func(string, ...any) {})
 	a, b, theirs := &process{name: "a", ours: true}, &process{name: "b", ours: true}, &process{name: "c", kind: "client-go"}

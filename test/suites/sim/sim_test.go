@@ -104,9 +104,12 @@ func search(t *testing.T, p *population, quota int) {
 	start := time.Now()
 	until := start.Add(time.Duration(*minutes * float64(time.Minute)))
 	var (
-		mu     sync.Mutex
-		all    tally
-		failed atomic.Bool
+		mu        sync.Mutex
+		schedules int
+		failovers int
+		virtual   time.Duration
+		overlaps  = map[string]int{}
+		failed    atomic.Bool
 	)
 	next := atomic.Uint64{}
 	next.Store(*firstSeed - 1)
@@ -116,7 +119,7 @@ func search(t *testing.T, p *population, quota int) {
 				t.Parallel()
 				for !failed.Load() {
 					mu.Lock()
-					enough := all.failovers >= quota && !time.Now().Before(until)
+					enough := failovers >= quota && !time.Now().Before(until)
 					mu.Unlock()
 					if enough {
 						return
@@ -124,8 +127,13 @@ func search(t *testing.T, p *population, quota int) {
 					seed := next.Add(1)
 					r := play(t, p.schedule(seed), quiet)
 					mu.Lock()
-					all.add(seed, r)
-					sofar := all.failovers
+					schedules++
+					failovers += r.failovers
+					virtual += r.virtual
+					for why, n := range r.overlaps {
+						overlaps[why] += n
+					}
+					sofar := failovers
 					mu.Unlock()
 					if len(r.faults) > 0 && failed.CompareAndSwap(false, true) {
 						report(t, p.schedule(seed), r, sofar)
@@ -134,8 +142,8 @@ func search(t *testing.T, p *population, quota int) {
 			})
 		}
 	})
-	t.Logf("seeds %d to %d: %d schedules, %d failovers in %.0f hours, which took %v; excused overlaps of other programs: %v",
-		all.first, all.last, all.schedules, all.failovers, all.virtual.Hours(), time.Since(start).Round(time.Second), all.overlaps)
+	t.Logf("%d schedules from seed %d on, %d failovers in %.0f hours, which took %v; excused overlaps of other programs: %v",
+		schedules, *firstSeed, failovers, virtual.Hours(), time.Since(start).Round(time.Second), overlaps)
 }
 
 // report reports a schedule that failed, as small as it gets.

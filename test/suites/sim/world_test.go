@@ -97,8 +97,8 @@ type sight struct {
 	record ownerref.Record
 }
 
-// hasEnded reports whether the process has ended, by itself or because it was killed.
-func (p *process) hasEnded() bool {
+// isDone reports whether the process has ended, by itself or because it was killed.
+func (p *process) isDone() bool {
 	select {
 	case <-p.done:
 	case <-p.gone:
@@ -106,16 +106,6 @@ func (p *process) hasEnded() bool {
 		return false
 	}
 	return true
-}
-
-// isDone reports whether nothing of p still runs.
-func (p *process) isDone() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return p.crashed
-	}
 }
 
 // saw returns the ConfigMap as p knows it.
@@ -237,7 +227,7 @@ func (w *world) current() (all []*process) {
 // if the record of one was put back.
 func (w *world) processLock(seat int) string {
 	for _, q := range w.all {
-		if q.seat == seat && (q.back.Load() || q.processLock != "" && !q.hasEnded()) {
+		if q.seat == seat && (q.back.Load() || q.processLock != "" && !q.isDone()) {
 			return ""
 		}
 	}
