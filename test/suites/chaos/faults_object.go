@@ -8,15 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 )
@@ -29,7 +26,6 @@ var objectFaults = []fault{
 	{name: "lease-garbled", lasts: aTakeover, asks: true, inject: leaseGarbled, hands: true},
 	{name: "configmap-deleted", lasts: aMoment, asks: true, inject: configMapDeleted},
 	{name: "configmap-garbled", lasts: aTakeover, asks: true, inject: configMapGarbled},
-	{name: "collector-racing", lasts: aMoment, asks: true, inject: collectorRacing},
 }
 
 func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
@@ -120,63 +116,6 @@ func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) er
 			return err
 		})
 	})
-}
-
-// stranger is the UID of a pod that no longer exists, and whether it is added to
-// the shield's owners.
-func stranger(dice *rand.Rand) (types.UID, bool) {
-	return types.UID(fmt.Sprint("gone-", dice.Uint32())), dice.IntN(2) == 0
-}
-
-// collectorRacing makes the garbage collector look at the shield: one of its
-// owners is deleted, or is a pod that no longer exists.
-func collectorRacing(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
-	if uid, pod := stranger(dice); pod {
-		err := s.editShield(ctx, func(m *corev1.ConfigMap) {
-			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: uid})
-		})
-		if err != nil {
-			return nil, err
-		}
-		return nil, s.dropped(ctx, uid)
-	}
-	var gone types.UID
-	err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		m, err := c.CoreV1().ConfigMaps(s.namespace).Get(ctx, onShield, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if len(m.OwnerReferences) == 0 {
-			return fmt.Errorf("%w: nobody owns the shield", errMissed)
-		}
-		owner := m.OwnerReferences[dice.IntN(len(m.OwnerReferences))]
-		gone = owner.UID
-		return c.CoordinationV1().Leases(s.namespace).Delete(ctx, owner.Name, metav1.DeleteOptions{})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.dropped(ctx, gone)
-}
-
-// dropped waits until the shield no longer has an owner.
-func (s *stage) dropped(ctx context.Context, owner types.UID) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		m, err := c.CoreV1().ConfigMaps(s.namespace).Get(ctx, onShield, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err == nil && slices.ContainsFunc(m.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner }) {
-			err = errors.New("the shield still has the owner")
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("%w: the collector did nothing: %w", errMissed, err)
-	}
-	return nil
 }
 
 // rightsRevoked takes away all rights of config/ except that to write the
