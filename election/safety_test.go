@@ -242,7 +242,7 @@ func TestS3ALagBehindIsNotASignOfLife(t *testing.T) {
 		a.link.Set(cut)
 		for range 7 { // labels and annotations change, the spec does not
 			time.Sleep(2 * time.Second)
-			s.write(func(r *locks.Record) { r.Details.Container = time.Now().String() })
+			s.write(func(r *locks.Record) { r.Details.Node = time.Now().String() })
 		}
 		_, took := b.Leads()
 		s.want("b leads", took, lease-14*time.Second)
@@ -874,7 +874,7 @@ func TestS10ATakeoverDelayOnlyDelays(t *testing.T) {
 func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.write(func(r *locks.Record) {
-			r.Details = locks.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: locks.Pod{Name: "old", UID: "old"}, Container: "old", Nonce: "old", Trace: "old"}
+			r.Details = locks.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: locks.Pod{Name: "old", UID: "old"}, Nonce: "old", Trace: "old"}
 		})
 		s.start("a").Leads()
 		d := s.record().Details

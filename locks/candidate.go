@@ -9,10 +9,9 @@ type Candidate struct {
 	// process must not continue its predecessor's term. Required.
 	Identity string
 	Zone     string // the failure domain it runs in; empty if unknown
-	// Node, Pod and Container are stored in the record, for people. Optional; a Pod without its name or its UID is not stored.
-	Node      string
-	Pod       Pod
-	Container string
+	// Node and Pod are stored in the record, for people. Optional; a Pod without its name or its UID is not stored.
+	Node string
+	Pod  Pod
 }
 
 // Pod identifies a pod. The zero Pod is unknown.

@@ -122,11 +122,10 @@ type Details struct {
 	// still lead. While it is set, Holder's death does not free the lock.
 	Waits string
 
-	Zone      string
-	Node      string
-	Pod       Pod
-	Container string
-	Trace     string // W3C traceparent of the term
+	Zone  string
+	Node  string
+	Pod   Pod
+	Trace string // W3C traceparent of the term
 
 	// ProcessLock names a lock of the operating system that Holder's process keeps until its end:
 	// whoever has it later knows that the process has ended. The name of the process follows, after

@@ -141,13 +141,10 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 		return election.Config{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	o.Logger = logger(ctx, o)
-	if e.options, e.log = o, o.Logger; e.group == nil {
-		o.tellUnread()
-	}
+	e.options, e.log = o, o.Logger
 	c := election.Config{
 		Timing: o.Timing, TakeoverDelay: o.takeoverDelay(), Health: o.Health,
-		CampaignUnfinished: o.CampaignUnfinished, WaitOnAbsent: o.WaitOnAbsent && !o.Disabled,
-		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
+		WaitOnAbsent: o.WaitOnAbsent && !o.Disabled, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
 	if !o.WorkOutlivesProcess {
 		c.ProcessLock = processLock

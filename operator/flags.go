@@ -151,26 +151,10 @@ func (d *defaulted) Set(s string) (err error) {
 
 func (d *defaulted) Type() string { return "duration" }
 
-// given is a bool that knows whether its flag was given.
-type given struct {
-	value *bool
-	given bool
-}
-
-func (g *given) String() string { return strconv.FormatBool(g.value != nil && *g.value) }
-
-func (g *given) Set(s string) (err error) {
-	*g.value, err = strconv.ParseBool(s)
-	g.given = true
-	return err
-}
-
-func (g *given) Type() string { return "bool" }
-
-// named is a timing by its name. It sets what has a flag of its own that was not given.
+// named is a timing by its name. It sets what has no flag of its own that was given.
 type named struct {
-	durations []*defaulted // LeaseDuration, RenewDeadline, RenewInterval, AttemptTimeout
-	exclusive *given
+	timing    *election.Timing
+	durations []*defaulted // LeaseDuration, RenewDeadline, RenewInterval
 	name      string
 }
 
@@ -188,14 +172,13 @@ func (n *named) Set(name string) error {
 	default:
 		return errors.New("use default, patient or fast")
 	}
-	for i, d := range []time.Duration{t.LeaseDuration, t.RenewDeadline, t.RenewInterval, t.AttemptTimeout} {
+	for i, d := range []time.Duration{t.LeaseDuration, t.RenewDeadline, t.RenewInterval} {
 		if !n.durations[i].given {
 			*n.durations[i].value = d
 		}
 	}
-	if !n.exclusive.given {
-		*n.exclusive.value = *n.exclusive.value || t.Exclusive
-	}
+	n.timing.AttemptTimeout = t.AttemptTimeout
+	n.timing.Exclusive = n.timing.Exclusive || t.Exclusive
 	n.name = name
 	return nil
 }

@@ -67,7 +67,7 @@ func TestAProgramsOwnDefaultOfLeaderElectHolds(t *testing.T) {
 func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 	args := []string{
 		"--leader-elect", "--leader-elect-resource-name=n", "--leader-elect-resource-namespace=ns", "--leader-elect-lease-duration=30s",
-		"--leader-elect-preferred-zones=za,zb", "--leader-elect-exit-on-overrun", "--leader-elect-legacy-grace=0s", "--leader-elect-mode=auto",
+		"--leader-elect-preferred-zones=za,zb", "--leader-elect-legacy-grace=0s", "--leader-elect-mode=auto",
 	}
 	var byFlag, byPflag Options
 	ours, theirs := flag.NewFlagSet("", flag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -80,7 +80,7 @@ func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	if byFlag.Name != "n" || byFlag.Disabled || byFlag.Timing != byPflag.Timing || byFlag.LegacyGrace != byPflag.LegacyGrace ||
-		!byFlag.ExitOnOverrun || byFlag.Mode != ModeAuto || !slices.Equal(byFlag.PreferredZones, byPflag.PreferredZones) {
+		byFlag.Mode != ModeAuto || !slices.Equal(byFlag.PreferredZones, byPflag.PreferredZones) {
 		t.Errorf("by package flag %+v\nby pflag %+v", byFlag, byPflag)
 	}
 	theirs.VisitAll(func(f *pflag.Flag) {
@@ -99,18 +99,12 @@ func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 func TestATimingIsChosenByNameOrByItsDurations(t *testing.T) {
 	slow := timing.Patient()
 	slow.LeaseDuration = 90 * time.Second
-	shared := timing.Fast()
-	shared.Exclusive = false
 	for args, want := range map[string]timing.Timing{
-		"leader-elect-timing=patient": timing.Patient(),
-		"leader-elect-timing=fast":    timing.Fast(),
-		"leader-elect-timing=default": {},
-		"leader-elect-lease-duration=3s leader-elect-renew-deadline=2.5s leader-elect-retry-period=500ms " +
-			"leader-elect-attempt-timeout=250ms leader-elect-exclusive=true": timing.Fast(),
+		"leader-elect-timing=patient":                                 timing.Patient(),
+		"leader-elect-timing=fast":                                    timing.Fast(),
+		"leader-elect-timing=default":                                 {},
 		"leader-elect-timing=patient leader-elect-lease-duration=90s": slow,
 		"leader-elect-lease-duration=90s leader-elect-timing=patient": slow,
-		"leader-elect-timing=fast leader-elect-exclusive=false":       shared,
-		"leader-elect-exclusive=false leader-elect-timing=fast":       shared,
 	} {
 		want.StopGrace = 0 // its default depends on the others
 		t.Run(args, func(t *testing.T) {
@@ -190,35 +184,6 @@ func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
 		case err != nil || got.Mode != tc.mode || got.LegacyKind != tc.kind:
 			t.Errorf("%q is mode %q of kind %q, %v", tc.lock, got.Mode, got.LegacyKind, err)
 		}
-	}
-}
-
-// TestAVariableThatNothingReadsIsNamed: a lease duration that is not the one that was meant may cost
-// safety. What Kubernetes sets for Services, such as one called leader-elect, is not a mistake.
-func TestAVariableThatNothingReadsIsNamed(t *testing.T) {
-	for name, want := range map[string]string{
-		"LEADER_ELECT_LEASE_DURATON":            "LEADER_ELECT_LEASE_DURATION",
-		"LEADER_ELECT_NAME":                     "log",
-		"LEADER_ELECT_SERVICE_HOST":             "",
-		"LEADER_ELECT_PORT":                     "",
-		"LEADER_ELECT_WEBHOOK_PORT_53_UDP_PORT": "",
-		"LEADER_ELECTION_LEASE_DURATION":        "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv(name, "20s")
-			var log lines
-			o := Options{Disabled: true, Logger: log.logger()}
-			err := o.FromEnvironment()
-			if named := want != "" && want != "log"; named != (err != nil) || named && !strings.Contains(err.Error(), name+": nothing reads it: did you mean "+want+"?") {
-				t.Errorf("FromEnvironment: %v", err)
-			}
-			if _, err := New(t.Context(), "op", o); err != nil {
-				t.Fatal(err)
-			}
-			if got := log.with(name); len(got) > 1 || (len(got) == 1) != (want == "log") {
-				t.Errorf("logged %q", got)
-			}
-		})
 	}
 }
 

@@ -61,7 +61,6 @@ func newGroup(ctx context.Context, name string, o Options) (*Group, error) {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	o.Logger = logger(ctx, o)
-	o.tellUnread()
 	env, err := o.environment().Find(ctx, environment.Known(o.Self))
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -85,8 +84,6 @@ type Options struct {
 	// TakeoverDelay replaces the zone.Order of PreferredZones, which then have no meaning; see
 	// [election.Config].
 	TakeoverDelay func(election.Takeover) time.Duration
-	// CampaignUnfinished is that of [election.Config].
-	CampaignUnfinished bool
 	// WaitOnAbsent makes a candidate that finds no record wait a LeaseDuration before it takes the lock, and
 	// another before its work begins: somebody may have deleted the record of a holder that still
 	// leads. See [election.Config]. It has no meaning if Disabled.
@@ -119,8 +116,6 @@ type Options struct {
 
 	// byFlag: a flag or a variable says whether there is an election.
 	byFlag bool
-	// unread are variables that FromEnvironment left alone, though they have the prefix.
-	unread []string
 	// mistaken is what was wrong with the environment when flags were added.
 	mistaken error
 }
@@ -136,21 +131,18 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty: the name that the program gives.")
 	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty: the pod's namespace.")
 	t := o.Timing.WithDefaults()
-	exclusive := &given{value: &o.Timing.Exclusive}
 	durations := []*defaulted{
 		{value: &o.Timing.LeaseDuration, unlessGiven: t.LeaseDuration}, {value: &o.Timing.RenewDeadline, unlessGiven: t.RenewDeadline},
-		{value: &o.Timing.RenewInterval, unlessGiven: t.RenewInterval}, {value: &o.Timing.AttemptTimeout, unlessGiven: t.AttemptTimeout},
+		{value: &o.Timing.RenewInterval, unlessGiven: t.RenewInterval},
 	}
-	fs.Var(&named{durations, exclusive, ""}, "leader-elect-timing", "Sets the next five flags by name: default, patient (60s, 54s, 6s: a leader outlives an API outage of 45s) or fast (3s, 2.5s, 0.5s, exclusive). A flag that is given wins over the name.")
+	fs.Var(&named{&o.Timing, durations, ""}, "leader-elect-timing", "Sets the next three flags by name: default, "+
+		"patient (60s, 54s, 6s: a leader outlives an API outage of 45s) or fast (3s, 2.5s, 0.5s, for a Lease that no client-go candidate shares). "+
+		"A flag that is given wins over the name.")
 	fs.Var(durations[0], "leader-elect-lease-duration", "How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
 	fs.Var(durations[1], "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. Shorter than the lease duration by at least the time that the work needs to stop.")
 	fs.Var(durations[2], "leader-elect-retry-period", "How often the leader renews the Lease.")
-	fs.Var(durations[3], "leader-elect-attempt-timeout", "How long to wait for an answer before the Lease is read on another connection. The first request is not canceled. Default: the retry period.")
-	fs.VarPF(exclusive, "leader-elect-exclusive", "", "No client-go candidate shares the Lease. The check of the timing then adds no second to a retry period below one.").NoOptDefVal = "true"
 	fs.Var(&defaulted{value: &o.Timing.StopTimeout, unlessGiven: t.StopTimeout}, "leader-elect-stop-timeout", "How long the leader renews the Lease for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Preferred zones for the leader, most preferred first.")
-	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process if the work has not stopped in time.")
-	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty: the address in the kubeconfig, or the cluster's own.")
 	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock, "The lock in client-go's words: leases is mode lease; configmapsleases and endpointsleases are mode dual with that legacy kind. Empty: the mode decides.")
 	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual).")
 	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
@@ -163,19 +155,12 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 // FromEnvironment sets every field that has a flag from the environment, where the variable
 // of the flag's name is set: LEADER_ELECT_LEASE_DURATION for --leader-elect-lease-duration.
 // It is for programs that have no flags: AddFlags, AddGoFlags and Become call it themselves.
-//
-// A variable whose name differs from one of these by two letters at most is an error. Others with
-// the prefix LEADER_ELECT_ are logged when the election is made, but not those that Kubernetes sets
-// for Services.
 func (o *Options) FromEnvironment() error {
 	fs := pflag.NewFlagSet("environment", pflag.ContinueOnError)
 	o.flags(fs)
-	o.unread = nil
 	var errs []error
-	var names []string
 	fs.VisitAll(func(f *pflag.Flag) {
 		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		names = append(names, name)
 		if value, set := os.LookupEnv(name); set {
 			o.byFlag = o.byFlag || f.Name == electFlag
 			if err := fs.Set(f.Name, value); err != nil {
@@ -183,45 +168,7 @@ func (o *Options) FromEnvironment() error {
 			}
 		}
 	})
-	for _, v := range os.Environ() {
-		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) || ofService.MatchString(name) {
-			continue
-		}
-		if i := slices.IndexFunc(names, func(known string) bool { return similar(name, known, 2) }); i >= 0 {
-			errs = append(errs, fmt.Errorf("environment variable %s: nothing reads it: did you mean %s? Correct it, or remove it", name, names[i]))
-			continue
-		}
-		o.unread = append(o.unread, name)
-	}
 	return errors.Join(errs...)
-}
-
-// envPrefix is the prefix of all variables of flags but that of --leader-elect.
-const envPrefix = "LEADER_ELECT_"
-
-// ofService matches the variables that Kubernetes sets in each container for each Service.
-var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
-
-// similar reports whether so many letters at most must be added, left out or replaced to make b of a.
-func similar(a, b string, most int) bool {
-	for a != "" && b != "" && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	switch {
-	case a == "" || b == "":
-		return len(a)+len(b) <= most
-	case most == 0:
-		return false
-	}
-	return similar(a[1:], b, most-1) || similar(a, b[1:], most-1) || similar(a[1:], b[1:], most-1)
-}
-
-// tellUnread logs the variables that nothing reads.
-func (o Options) tellUnread() {
-	if len(o.unread) > 0 {
-		o.Logger.Info("no option of the election has these variables: correct their names, or remove them", "variables", o.unread)
-	}
 }
 
 // validate returns all that is wrong with o, except its timing.
@@ -256,10 +203,9 @@ func (o Options) environment() environment.Environment {
 
 // SelfOptions say what need not be found out about this process. In a pod, nothing need be said:
 // the token of its service account names the pod, its UID and namespace, and since Kubernetes 1.30
-// its node; the mounts of the process name the container, and the label of the node is the zone.
-// Where these say nothing the environment counts: POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME and
-// CONTAINER_NAME; and NODE_ZONE comes before the label of the node. docs/install.md has the whole
-// order. Every field that is set overrides all that.
+// its node; the label of the node is the zone.
+// Where these say nothing the environment counts: POD_NAME, POD_UID, POD_NAMESPACE and NODE_NAME; and
+// NODE_ZONE comes before the label of the node. docs/install.md has the whole order. Every field that is set overrides all that.
 // Outside of a pod the identity is made of the host's name and the kubeconfig's user.
 type SelfOptions struct {
 	Identity  string // must be unique per process start; zero makes one up
@@ -267,7 +213,6 @@ type SelfOptions struct {
 	PodUID    string
 	Namespace string
 	Node      string
-	Container string
 	Zone      string
 
 	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the

@@ -33,13 +33,12 @@ type Self struct {
 	PodUID    string
 	Namespace string // of the pod, or of the kubeconfig's current context
 	Node      string
-	Container string
 	Zone      string
 	Found     Found
 }
 
 // Found says whence the fields of a [Self] come; those that are not known come from nowhere.
-type Found struct{ Pod, PodUID, Node, Container, Zone Source }
+type Found struct{ Pod, PodUID, Node, Zone Source }
 
 // String says it in words, such as "pod from token, zone from node".
 func (f Found) String() string {
@@ -47,7 +46,7 @@ func (f Found) String() string {
 	for _, one := range []struct {
 		what string
 		from Source
-	}{{"pod", f.Pod}, {"UID", f.PodUID}, {"node", f.Node}, {"container", f.Container}, {"zone", f.Zone}} {
+	}{{"pod", f.Pod}, {"UID", f.PodUID}, {"node", f.Node}, {"zone", f.Zone}} {
 		if one.from != "" {
 			all = append(all, one.what+" from "+string(one.from))
 		}
@@ -63,7 +62,6 @@ const (
 	FromOption      Source = "option"
 	FromToken       Source = "token"      // the claims of the token that this process shows the API server
 	FromServer      Source = "API server" // a SelfSubjectReview
-	FromMounts      Source = "mounts"     // of the process, for its container's name
 	FromEnvironment Source = "environment"
 	FromHost        Source = "host name" // for the pod's name
 	FromNode        Source = "node"      // its label, for the zone
@@ -75,7 +73,7 @@ func PatienceOf(t timing.Timing) time.Duration { return 2 * t.RenewDeadline }
 
 // Candidate returns s in the form that election.Config takes.
 func (s Self) Candidate() locks.Candidate {
-	c := locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node, Container: s.Container}
+	c := locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node}
 	if s.PodName != "" {
 		c.Pod = locks.Pod{Name: s.PodName, UID: s.PodUID}
 	}
@@ -90,7 +88,6 @@ type Known struct {
 	PodUID    string
 	Namespace string
 	Node      string
-	Container string
 	Zone      string
 
 	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
@@ -104,7 +101,6 @@ const (
 	envPodUID    = "POD_UID"
 	envNamespace = "POD_NAMESPACE"
 	envNode      = "NODE_NAME"
-	envContainer = "CONTAINER_NAME"
 	envZone      = "NODE_ZONE"
 	envInCluster = "KUBERNETES_SERVICE_HOST"
 )
@@ -126,8 +122,7 @@ var (
 //  4. environment variables, which the pod's template sets by the downward API:
 //
 // POD_NAME, POD_UID, POD_NAMESPACE and NODE_NAME (fieldRef metadata.name, metadata.uid,
-// metadata.namespace and spec.nodeName); CONTAINER_NAME (the container's name, which else is read
-// from the mounts of this process); and NODE_ZONE (the zone, or fieldRef
+// metadata.namespace and spec.nodeName); and NODE_ZONE (the zone, or fieldRef
 // metadata.labels['topology.kubernetes.io/zone'], which API servers set since Kubernetes 1.35).
 // POD_NAMESPACE comes before the token, because locks are there, and all candidates must agree on that.
 // Last come the host name for the pod's name, and the namespace that is mounted with the service account.
@@ -142,7 +137,7 @@ var (
 // what was found and whence, what could not be found out, and how to change that. WhoAmI fails if
 // no name can be found, or the kubeconfig cannot be read.
 func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
-	s := Self{Identity: o.Identity, Namespace: o.Namespace, Container: o.Container}
+	s := Self{Identity: o.Identity, Namespace: o.Namespace}
 	var err error
 	if o.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
 		s, err = s.inPod(ctx, cfg, log, o)
@@ -158,7 +153,7 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Se
 	}
 	log.Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace,
 		"pod", s.PodName, "podFrom", s.Found.Pod, "podUID", s.PodUID, "podUIDFrom", s.Found.PodUID, "node", s.Node, "nodeFrom", s.Found.Node,
-		"container", s.Container, "containerFrom", s.Found.Container, "zone", s.Zone, "zoneFrom", s.Found.Zone)
+		"zone", s.Zone, "zoneFrom", s.Found.Zone)
 	return s, nil
 }
 
@@ -221,8 +216,6 @@ func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Kn
 		sender = presence.Sender{} // the program says that this process is of another pod
 	}
 	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{sender.Node, from}, said{os.Getenv(envNode), FromEnvironment})
-	s.Container, s.Found.Container = first(said{o.Container, FromOption},
-		said{proof.MountedContainer(string(mounts), s.PodUID), FromMounts}, said{os.Getenv(envContainer), FromEnvironment})
 	if env := os.Getenv(envNamespace); env != "" && sender.Namespace != "" && env != sender.Namespace {
 		log.Info("POD_NAMESPACE is not the namespace of the pod: the lock is there, and this candidate is not seen", "POD_NAMESPACE", env, "pod's", sender.Namespace)
 	}
@@ -259,7 +252,6 @@ func (s Self) outside(log logr.Logger, o Known) (Self, error) {
 	}
 	s.Namespace = cmp.Or(s.Namespace, namespace)
 	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{os.Getenv(envNode), FromEnvironment})
-	s.Container = cmp.Or(s.Container, os.Getenv(envContainer))
 	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
 	return s.identified(host, user)
 }

@@ -36,7 +36,7 @@ func unmounted(t *testing.T) {
 func bare(t *testing.T) {
 	t.Helper()
 	unmounted(t)
-	for _, name := range []string{envPodName, envPodUID, envNamespace, envNode, envContainer, envZone, envInCluster, "KUBERNETES_SERVICE_PORT"} {
+	for _, name := range []string{envPodName, envPodUID, envNamespace, envNode, envZone, envInCluster, "KUBERNETES_SERVICE_PORT"} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("HOSTNAME", "host-1")
@@ -78,7 +78,7 @@ contexts: [{name: c, context: {cluster: k, user: "jane@example.com", namespace: 
 
 var full = map[string]string{
 	envPodName: "pod-1", envPodUID: "12345678-90ab", envNamespace: "ns-1",
-	envNode: "node-1", envContainer: "manager", envZone: "z1",
+	envNode: "node-1", envZone: "z1",
 }
 
 func TestAProcessKnowsItself(t *testing.T) {
@@ -92,13 +92,13 @@ func TestAProcessKnowsItself(t *testing.T) {
 	}{
 		"all by the downward API": {
 			env:      full,
-			want:     Self{PodName: "pod-1", PodUID: "12345678-90ab", Namespace: "ns-1", Node: "node-1", Container: "manager", Zone: "z1"},
+			want:     Self{PodName: "pod-1", PodUID: "12345678-90ab", Namespace: "ns-1", Node: "node-1", Zone: "z1"},
 			identity: `^pod-1_12345678_[0-9a-f]{8}$`,
 		},
 		"explicit values win": {
 			env:      full,
-			options:  Known{Identity: "me", PodName: "p", PodUID: "u", Namespace: "n", Node: "o", Container: "c", Zone: "z"},
-			want:     Self{PodName: "p", PodUID: "u", Namespace: "n", Node: "o", Container: "c", Zone: "z"},
+			options:  Known{Identity: "me", PodName: "p", PodUID: "u", Namespace: "n", Node: "o", Zone: "z"},
+			want:     Self{PodName: "p", PodUID: "u", Namespace: "n", Node: "o", Zone: "z"},
 			identity: `^me$`,
 		},
 		"pod without the downward API": {

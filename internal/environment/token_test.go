@@ -101,7 +101,7 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 		token string
 		code  int
 		body  string
-		want  Self // without identity, container and zone
+		want  Self // without identity and zone
 		asked int32
 		says  string
 	}{
@@ -202,19 +202,5 @@ func TestATokenOfAnotherPodThanTheMountsIsACopy(t *testing.T) {
 	mountsFile = writeFile(t, "1 2 0:1 /var/lib/kubelet/pods/77777777-7777/etc-hosts /etc/hosts rw - ext4 /dev/sda rw\n")
 	if got, err = WhoAmI(t.Context(), &rest.Config{BearerToken: bound(claims)}, logger, Known{}); err != nil || got.PodName != "pod-7" {
 		t.Errorf("with its own mounts %+v, %v", got, err)
-	}
-}
-
-func TestTheContainerIsThatOfTheMounts(t *testing.T) {
-	setenv(t, full)
-	mountsFile = writeFile(t, "1 2 0:1 /var/lib/kubelet/pods/12345678-90ab/containers/seen/4a /dev/termination-log rw - ext4 /dev/sda rw\n")
-	for known, want := range map[string]struct {
-		name string
-		from Source
-	}{"": {"seen", FromMounts}, "said": {"said", FromOption}} {
-		got, err := WhoAmI(t.Context(), nil, quiet(), Known{Container: known})
-		if err != nil || got.Container != want.name || got.Found.Container != want.from {
-			t.Errorf("container %q from %q, %v, want %+v", got.Container, got.Found.Container, err, want)
-		}
 	}
 }

@@ -37,7 +37,7 @@ type Candidate struct {
 	// TakeoverDelay is how it finds its takeover delay, as presence.ByZones writes it; empty if it does
 	// not say.
 	TakeoverDelay string `json:"takeoverDelay,omitempty"`
-	// KnownFrom says whence it knows its pod, node, container and zone, in words.
+	// KnownFrom says whence it knows its pod, node and zone, in words.
 	KnownFrom string `json:"knownFrom,omitempty"`
 	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
 	// is not Running. A candidate without a pod is Gone if it has not renewed its presence.

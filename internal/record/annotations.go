@@ -15,12 +15,11 @@ import (
 
 // The annotations that hold locks.Details.
 const (
-	AnnotationHolder    = "zonelect.dev/holder"
-	AnnotationReleased  = "zonelect.dev/released"
-	AnnotationZone      = "zonelect.dev/zone"
-	AnnotationNode      = "zonelect.dev/node"
-	AnnotationPod       = "zonelect.dev/pod"
-	AnnotationContainer = "zonelect.dev/container"
+	AnnotationHolder   = "zonelect.dev/holder"
+	AnnotationReleased = "zonelect.dev/released"
+	AnnotationZone     = "zonelect.dev/zone"
+	AnnotationNode     = "zonelect.dev/node"
+	AnnotationPod      = "zonelect.dev/pod"
 	// AnnotationProcessLock proves the death of a holder.
 	AnnotationProcessLock = "zonelect.dev/process-lock"
 	// AnnotationToken is the fencing token of the holder's term. For its promises see
@@ -98,7 +97,6 @@ func fields(d *locks.Details) []field {
 		{key: AnnotationZone, text: &d.Zone},
 		{key: AnnotationNode, text: &d.Node},
 		{key: AnnotationPod, pod: &d.Pod},
-		{key: AnnotationContainer, text: &d.Container},
 		{key: AnnotationProcessLock, text: &d.ProcessLock},
 		{key: AnnotationToken, number: &d.Token},
 		{key: AnnotationNonce, text: &d.Nonce},

@@ -30,7 +30,7 @@ func held() locks.Record {
 		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
 		Details: locks.Details{
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
-			Pod: locks.Pod{Name: "pod-1", UID: "12345678-1234"}, Container: "manager", Nonce: "n", Trace: "00-aa-bb-01",
+			Pod: locks.Pod{Name: "pod-1", UID: "12345678-1234"}, Nonce: "n", Trace: "00-aa-bb-01",
 			ProcessLock: "boot/net/name/process",
 			Request:     `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
 		},
@@ -113,7 +113,7 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 	want.Annotations = map[string]string{
 		"theirs": "kept", "zonelect.dev/phase": "dual",
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
-		AnnotationPod: r.Details.Pod.String(), AnnotationContainer: "manager", AnnotationNonce: "n", AnnotationTrace: "00-aa-bb-01",
+		AnnotationPod: r.Details.Pod.String(), AnnotationNonce: "n", AnnotationTrace: "00-aa-bb-01",
 		AnnotationProcessLock: "boot/net/name/process",
 		AnnotationRequest:     r.Details.Request, AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
 	}
@@ -129,7 +129,7 @@ func TestGarbageReadsAsAbsent(t *testing.T) {
 		"nothing":             {},
 		"negative numbers":    {Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &negative, LeaseTransitions: &negative}},
 		"null times":          {Spec: coordinationv1.LeaseSpec{AcquireTime: &metav1.MicroTime{}, RenewTime: &metav1.MicroTime{}}},
-		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationNonce, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, `{"to":"`+long+`","precedenceMs":4}`),
+		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationNonce, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, `{"to":"`+long+`","precedenceMs":4}`),
 		"nobody to hand over": annotated(AnnotationHandover, `{"to":"","precedenceMs":4000}`),
 	} {
 		t.Run(name, func(t *testing.T) {

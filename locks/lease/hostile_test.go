@@ -27,7 +27,7 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 	every := map[string]string{}
 	for _, key := range []string{
 		record.AnnotationHolder, record.AnnotationReleased, record.AnnotationZone, record.AnnotationNode, record.AnnotationPod,
-		record.AnnotationContainer, record.AnnotationProcessLock, record.AnnotationToken, record.AnnotationNonce, record.AnnotationTrace,
+		record.AnnotationProcessLock, record.AnnotationToken, record.AnnotationNonce, record.AnnotationTrace,
 		record.AnnotationHandover, record.AnnotationRequest, record.AnnotationRefused, record.AnnotationEvacuated, record.AnnotationPrevious,
 		record.AnnotationPhase, record.AnnotationPhaseStep, record.AnnotationLegacy,
 	} {

@@ -69,7 +69,7 @@ func suiteRecord(holder string, n int) locks.Record {
 		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: at, RenewTime: at, Transitions: int32(n),
 		Details: locks.Details{
 			Holder: holder, Token: 1234567, Zone: "za", Node: "node-1", Pod: locks.Pod{Name: "pod-1", UID: "uid-1"},
-			Container: "containerd://1", Nonce: "n-1", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			Nonce: "n-1", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 			Request: `{"holder":"a","zone":"zb"}`, Refused: "no", Waits: "why",
 		},
 	}

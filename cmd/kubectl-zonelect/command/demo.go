@@ -132,7 +132,7 @@ func (d *demoCommand) run(ctx context.Context) (err error) {
 		return err
 	}
 	// Three candidates in a pod, such as that of a shell, would be taken for one.
-	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_UID", "NODE_NAME", "NODE_ZONE", "CONTAINER_NAME"} {
+	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_UID", "NODE_NAME", "NODE_ZONE"} {
 		_ = os.Unsetenv(name) // it has no wrong characters
 	}
 	d.began, d.lock, d.seen.Timing = d.env.now(), "zonelect-demo-"+rand.String(5), timing.Timing{}.WithDefaults()

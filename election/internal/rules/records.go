@@ -91,5 +91,5 @@ func DetailsOf(c locks.Candidate) locks.Details {
 	if c.Pod.Name == "" || c.Pod.UID == "" {
 		c.Pod = locks.Pod{}
 	}
-	return locks.Details{Holder: c.Identity, Zone: c.Zone, Node: c.Node, Pod: c.Pod, Container: c.Container}
+	return locks.Details{Holder: c.Identity, Zone: c.Zone, Node: c.Node, Pod: c.Pod}
 }

@@ -57,7 +57,6 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default, but not with --locks")
 	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
 	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
-	f.StringVar(&o.Self.Container, "container", "", "name of the container in that pod")
 	f.StringVar(&o.Self.Node, "node-name", "", "name of the node")
 	f.StringVar(&o.Self.Zone, "zone", "", "zone; the node's label by default")
 	f.StringSliceVar(&o.PreferredZones, "preferred-zones", nil, "zones that the leader is wanted in, most wanted first")

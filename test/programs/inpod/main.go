@@ -73,7 +73,7 @@ func play(pod *corev1.Pod, command []string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "POD_NAME="+pod.Name, "POD_UID="+string(pod.UID), "POD_NAMESPACE="+pod.Namespace,
-		"NODE_NAME="+pod.Spec.NodeName, "CONTAINER_NAME=manager")
+		"NODE_NAME="+pod.Spec.NodeName)
 	return cmd.Run()
 }
 

@@ -97,7 +97,7 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 		"--lease-duration", t.LeaseDuration.String(), "--renew-deadline", t.RenewDeadline.String(), "--renew-interval", t.RenewInterval.String(),
 	}
 	if pod := s.pod(g, zone); pod != nil {
-		args = append(args, "--register-report", "--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--container", pod.Spec.Containers[0].Name, "--node-name", pod.Spec.NodeName)
+		args = append(args, "--register-report", "--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName)
 	}
 	if g.peer == zone {
 		args = append(args, "--release=false") // it releases leases that others hold by then

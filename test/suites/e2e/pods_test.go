@@ -29,7 +29,7 @@ func processOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 		return spec, err
 	}
 	spec.Env = []string{"KUBECONFIG=" + own, "KUBERNETES_SERVICE_HOST=127.0.0.1"}
-	for _, ours := range []string{"POD_NAME", "POD_UID", "POD_NAMESPACE", "NODE_NAME", "CONTAINER_NAME", "NODE_ZONE"} {
+	for _, ours := range []string{"POD_NAME", "POD_UID", "POD_NAMESPACE", "NODE_NAME", "NODE_ZONE"} {
 		spec.Env = append(spec.Env, ours+"=") // what this test's own machine says
 	}
 	fields := map[string]string{

@@ -319,7 +319,7 @@ func (o *tenant) deploy() *corev1.Pod {
 
 // in makes the operator run in a pod.
 func (o *tenant) in(self *corev1.Pod) {
-	o.options.Self.PodName, o.options.Self.PodUID, o.options.Self.Container = self.Name, string(self.UID), self.Spec.Containers[0].Name
+	o.options.Self.PodName, o.options.Self.PodUID = self.Name, string(self.UID)
 }
 
 func followsALegacyPod(o *tenant) {

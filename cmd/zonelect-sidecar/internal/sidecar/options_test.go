@@ -87,9 +87,9 @@ func TestWhatMayOutliveThisProcessIsNotProvenDeadByItsEnd(t *testing.T) {
 
 func TestTheEnvironmentSetsWhatTheFlagsDoNot(t *testing.T) {
 	t.Setenv("LEADER_ELECT_RESOURCE_NAME", "ours")
-	t.Setenv("LEADER_ELECT_EXIT_ON_OVERRUN", "false")
+	t.Setenv("LEADER_ELECT_STOP_TIMEOUT", "7s")
 	o, err := parse([]string{"--stop-grace=3s"}, io.Discard)
-	if err != nil || o.Name != "ours" || o.ExitOnOverrun || o.Timing.StopGrace != 3*time.Second {
+	if err != nil || o.Name != "ours" || !o.ExitOnOverrun || o.Timing.StopTimeout != 7*time.Second || o.Timing.StopGrace != 3*time.Second {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
