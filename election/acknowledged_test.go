@@ -16,21 +16,20 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// admitted is a lock whose server changes what is written. As [locks.Lock] wants it, such a write is not
+// admitted gives a candidate a lock whose server changes what is written. As [locks.Lock] wants it, such a write is not
 // acknowledged.
-type admitted struct {
-	locks.Lock
-	change atomic.Pointer[func(*locks.Record)]
-}
-
-func (a *admitted) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	change := a.change.Load()
-	if change == nil {
-		return a.Lock.Write(ctx, base, r)
-	}
-	(*change)(&r)
-	s, err := a.Lock.Write(ctx, base, r)
-	return s, errors.Join(err, errors.New("the answer does not show this write"))
+func admitted(change *atomic.Pointer[func(*locks.Record)]) func(*election.Config) {
+	return altering(func(l *altered) {
+		l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+			f := change.Load()
+			if f == nil {
+				return l.Lock.Write(ctx, base, r)
+			}
+			(*f)(&r)
+			s, err := l.Lock.Write(ctx, base, r)
+			return s, errors.Join(err, errors.New("the answer does not show this write"))
+		}
+	})
 }
 
 // TestS7AnAnswerThatShowsAnotherHolderEndsTheTermAtOnce, or one that shows none, also while no read and no
@@ -38,17 +37,17 @@ func (a *admitted) Write(ctx context.Context, base locks.Version, r locks.Record
 func TestS7AnAnswerThatShowsAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	for _, holder := range []string{"thief", ""} {
 		scenario(t, func(s *stage) {
-			var lock *admitted
-			a := s.start("a", func(c *election.Config) { lock = &admitted{Lock: c.Lock}; c.Lock = lock })
+			var admission atomic.Pointer[func(*locks.Record)]
+			a := s.start("a", admitted(&admission))
 			a.Leads()
 			a.link.Set(lockstest.Fault{Mute: true, LoseReads: true})
 			change := func(r *locks.Record) { r.Holder = holder }
-			lock.change.Store(&change)
+			admission.Store(&change)
 			took, cause := a.Loses()
 			if s.want("the term ends", took, interval); !errors.Is(cause, election.ErrLost) {
 				t.Error(cause)
 			}
-			lock.change.Store(nil)
+			admission.Store(nil)
 		})
 	}
 }
@@ -57,18 +56,18 @@ func TestS7AnAnswerThatShowsAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 // would trust the write.
 func TestS1AReadOfALeaseThatAdmissionMadeShorterRenewsNoTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var lock *admitted
-		a := s.start("a", func(c *election.Config) { lock = &admitted{Lock: c.Lock}; c.Lock = lock })
+		var admission atomic.Pointer[func(*locks.Record)]
+		a := s.start("a", admitted(&admission))
 		a.Leads()
 		shorter := func(r *locks.Record) { r.LeaseDuration = lease - 3*time.Second }
-		lock.change.Store(&shorter)
+		admission.Store(&shorter)
 		took, cause := a.Loses()
 		if !errors.Is(cause, election.ErrLost) || took > timing.DefaultRenewDeadline {
 			t.Errorf("the term ended after %v with %v", took, cause)
 		}
 		time.Sleep(time.Minute)
 		a.Idles()
-		lock.change.Store(nil)
+		admission.Store(nil)
 		a.Leads()
 	})
 }

@@ -4,7 +4,6 @@
 package election_test
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -16,63 +15,31 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// bars is a lock whose record is barred once it is set.
-type bars struct {
-	locks.Lock
-	set atomic.Bool
-}
-
 const barred = "this record is for others"
 
-func (b *bars) of(s locks.Snapshot) locks.Snapshot {
-	if b.set.Load() && s.Version.Exists() {
-		s.Barred = barred
-	}
-	return s
-}
-
-func (b *bars) Read(ctx context.Context) (locks.Snapshot, error) {
-	s, err := b.Lock.Read(ctx)
-	return b.of(s), err
-}
-
-func (b *bars) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	s, err := b.Lock.Write(ctx, base, r)
-	return b.of(s), err
-}
-
-func (b *bars) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	seen, ended := make(chan locks.Event), make(chan error, 1)
-	go func() { ended <- b.Lock.Watch(ctx, from, seen) }()
-	for {
-		select {
-		case e := <-seen:
-			e.Snapshot = b.of(e.Snapshot)
-			select {
-			case events <- e:
-			case <-ctx.Done():
-				return nil
+// bars gives a candidate a lock whose record is barred once it is set.
+func bars(set *atomic.Bool) func(*election.Config) {
+	return altering(func(l *altered) {
+		l.shows = func(s *locks.Snapshot) {
+			if set.Load() {
+				s.Barred = barred
 			}
-		case err := <-ended:
-			return err
 		}
-	}
+	})
 }
 
 func TestNobodyCampaignsForARecordThatIsBarred(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "x", lease, time.Now() })
-		lock := &bars{}
-		lock.set.Store(true)
-		a := s.start("a", func(c *election.Config) { lock.Lock, c.Lock = c.Lock, lock })
+		s.write(held(lease))
+		var set atomic.Bool
+		set.Store(true)
+		a := s.start("a", bars(&set))
 		time.Sleep(3 * lease)
 		a.Idles()
 		if got := a.Status().Waiting; got != barred {
 			t.Errorf("it waits for %q", got)
 		}
-		lock.set.Store(false)
+		set.Store(false)
 		s.write(func(r *locks.Record) { r.Holder = "" })
 		s.write(func(r *locks.Record) { r.Holder, r.RenewTime = "x", time.Now() })
 		_, took := a.Leads()
@@ -85,18 +52,16 @@ func TestNobodyCampaignsForARecordThatIsBarred(t *testing.T) {
 
 func TestALeaderStopsInGoodOrderWhenItsRecordIsBarred(t *testing.T) {
 	scenario(t, func(s *stage) {
-		lock := &bars{}
-		a := s.start("a", func(c *election.Config) { lock.Lock, c.Lock = c.Lock, lock })
+		var set atomic.Bool
+		a := s.start("a", bars(&set))
 		a.Leads()
-		lock.set.Store(true)
+		set.Store(true)
 		s.write(func(r *locks.Record) { r.Evacuated = "zx" })
 		if _, cause := a.Loses(); !errors.Is(cause, election.ErrWithdrawn) {
 			t.Errorf("the term ended with %v", cause)
 		}
 		time.Sleep(time.Second)
-		if r := s.record(); r.Holder != "" {
-			t.Errorf("%s holds the lock", r.Holder)
-		}
+		s.holds("then", "")
 		time.Sleep(3 * lease)
 		a.Idles()
 	})
@@ -105,11 +70,11 @@ func TestALeaderStopsInGoodOrderWhenItsRecordIsBarred(t *testing.T) {
 // TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred.
 func TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred(t *testing.T) {
 	scenario(t, func(s *stage) {
-		lock := &bars{}
-		a := s.start("a", func(c *election.Config) { lock.Lock, c.Lock = c.Lock, lock })
+		var set atomic.Bool
+		a := s.start("a", bars(&set))
 		a.Leads()
 		a.link.Set(lockstest.Fault{Mute: true}) // else the watch says so, too
-		lock.set.Store(true)
+		set.Store(true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if a.Elector.Term().TrustedFor() > 0 {

@@ -4,9 +4,6 @@
 package election_test
 
 import (
-	"context"
-	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,16 +51,6 @@ func TestS3TheNextProcessOfTheHoldersContainerNeedNotWaitForTheLease(t *testing.
 	})
 }
 
-func TestATakeoverDelayIsLeftAlsoWhereTheHolderIsDead(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a", in("x", "1"))
-		a.Leads()
-		a.die()
-		_, took := s.start("b", in("x", "2"), later).Leads()
-		s.want("b leads", took, time.Second)
-	})
-}
-
 // TestALateRenewalOfADeadHolderDoesNotBringItBack: the holder sent it before its end, and
 // it lands between the proof and the takeover's write.
 func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
@@ -81,15 +68,6 @@ func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
 			t.Errorf("b leads after %v: %+v", took, term)
 		}
 	})
-}
-
-// half marks every record as partial.
-type half struct{ locks.Lock }
-
-func (h half) Read(ctx context.Context) (locks.Snapshot, error) {
-	s, err := h.Lock.Read(ctx)
-	s.Partial = true
-	return s, err
 }
 
 // TestS3WhoseProcessMayLiveKeepsTheLockForItsLease: the holder is a process of another container, or
@@ -116,7 +94,7 @@ func TestS3WhoseProcessMayLiveKeepsTheLockForItsLease(t *testing.T) {
 		},
 		"a part of the record is gone": {leads: in("x", "1"), asks: func(c *election.Config) {
 			in("x", "2")(c)
-			c.Lock = half{c.Lock}
+			altering(partial)(c)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,37 +153,4 @@ func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince: others may have
-// come unseen.
-func TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a", in("x", "1"))
-		a.Leads()
-		time.Sleep(interval + 1)
-		backup := s.record()
-		time.Sleep(interval)
-		b := s.start("b", in("y", "2"))
-		a.die()
-		var well atomic.Bool
-		c := s.start("c", in("x", "3"), func(c *election.Config) { // it has seen a's term, and may not campaign
-			c.Health = election.Health{Required: true, Check: func(context.Context) error {
-				if well.Load() {
-					return nil
-				}
-				return errors.New("ill")
-			}}
-		})
-		c.link.Set(cut)
-		b.Leads()
-		b.link.Set(cut)
-		s.lock.Restore(backup)
-		s.Restored = true
-		well.Store(true)
-		c.link.Set(lockstest.Fault{})
-		if _, took := c.Leads(); took < lease {
-			t.Errorf("c leads after %v", took)
-		}
-	})
 }

@@ -5,40 +5,14 @@ package election_test
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
-
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
 )
-
-// notBack keeps the lines of a log that say that something has not come back.
-type notBack struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (n *notBack) logger() logr.Logger {
-	return funcr.New(func(_, line string) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if strings.Contains(line, "not come back") {
-			n.told = append(n.told, line)
-		}
-	}, funcr.Options{})
-}
-
-func (n *notBack) lines() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.told
-}
 
 // disobeys is a lock with a guardian. A part of it ignores its context once it is set.
 type disobeys struct {
@@ -84,49 +58,33 @@ func (d *disobeys) Adopt(ctx context.Context, _ locks.Term, clear func(locks.Per
 	return ctx.Err()
 }
 
-// TestRunReturnsThoughWhatItWasGivenDoesNotObeyItsContext, and says meanwhile what it waits for.
+// TestRunReturnsThoughWhatItWasGivenDoesNotObeyItsContext: it gives up what does not come back.
 func TestRunReturnsThoughWhatItWasGivenDoesNotObeyItsContext(t *testing.T) {
 	const timeout = 40 * time.Second
 	for _, part := range []string{"read", "write", "watch", "attend", "adopt", "peers"} {
-		for _, leads := range []bool{false, true} {
-			t.Run(part+map[bool]string{true: " of a leader", false: " of a follower"}[leads], func(t *testing.T) {
+		for _, identity := range []string{"a leader", "a follower"} {
+			t.Run(part+" of "+identity, func(t *testing.T) {
 				scenario(t, func(s *stage) {
+					if identity == "a follower" {
+						s.start("b").Leads()
+					}
 					var lock *disobeys
-					var log notBack
-					change := func(c *election.Config) {
+					a := s.start(identity, func(c *election.Config) {
 						lock = &disobeys{Lock: c.Lock, let: make(chan struct{})}
-						c.Lock, c.Logger, c.Timing.StopTimeout = lock, log.logger(), timeout
+						c.Lock, c.Timing.StopTimeout = lock, timeout
 						c.WatchPeers = func(ctx context.Context, _ func([]locks.Peer)) { <-ctx.Done(); lock.at("peers") }
-					}
-					first := "b"
-					if leads {
-						first = "a"
-					}
-					other := s.start(first, change)
-					other.Leads()
-					a := other
-					if !leads {
-						a = s.start("a", change)
-					}
+					})
 					s.T.Cleanup(func() { close(lock.let) })
 					lock.part.Store(part)
 					time.Sleep(interval + interval/2) // a renewal is under way
 					asked := time.Now()
 					a.Stop()
-					if err := a.Wait(); err != nil {
-						t.Errorf("Run: %v", err)
-					}
+					s.ends(a)
 					if took := time.Since(asked); took > timeout+interval {
 						t.Errorf("Run returned after %v", took)
 					}
-					if took := time.Since(asked); took > 2*interval && len(log.lines()) == 0 {
-						t.Errorf("nothing was said in %v", took)
-					}
-					if !leads {
-						return
-					}
-					if r := s.record(); part == "write" && r.Holder != "a" {
-						t.Errorf("the lock was released, and a write may still land: %+v", r)
+					if part == "write" && identity == "a leader" {
+						s.holds("while a write may still land", identity)
 					}
 				})
 			})
@@ -134,53 +92,52 @@ func TestRunReturnsThoughWhatItWasGivenDoesNotObeyItsContext(t *testing.T) {
 	}
 }
 
-// givesUp is a lock whose writes go on after the end of their context, once it is set.
+// givesUp is a lock whose writes go on after the end of their context while it is set.
 type givesUp struct {
-	locks.Lock
 	gives  atomic.Bool
 	lands  atomic.Bool // the write lands before that
-	over   chan struct{}
+	over   func()      // they come back
 	closed atomic.Int32
 }
 
-func (g *givesUp) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if !g.gives.Load() {
-		return g.Lock.Write(ctx, base, r)
-	}
-	if g.lands.Load() {
-		_, _ = g.Lock.Write(ctx, base, r)
-	}
-	<-g.over
-	<-ctx.Done()
-	return locks.Snapshot{}, ctx.Err()
-}
-
-func (g *givesUp) Capabilities() locks.Capabilities {
-	return locks.Capabilities{CloseConnections: func() { g.closed.Add(1) }}
+// onGivesUp starts a candidate on such a lock.
+func onGivesUp(s *stage, gives, lands bool) (*seat, *givesUp) {
+	over, g := make(chan struct{}), &givesUp{}
+	g.over = sync.OnceFunc(func() { close(over) })
+	g.gives.Store(gives)
+	g.lands.Store(lands)
+	s.T.Cleanup(g.over)
+	return s.start("a", altering(func(l *altered) {
+		l.can.CloseConnections = func() { g.closed.Add(1) }
+		l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+			if !g.gives.Load() {
+				return l.Lock.Write(ctx, base, r)
+			}
+			if g.lands.Load() {
+				_, _ = l.Lock.Write(ctx, base, r)
+			}
+			<-over
+			<-ctx.Done()
+			return locks.Snapshot{}, ctx.Err()
+		}
+	})), g
 }
 
 // TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased until it has come back.
 func TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased(t *testing.T) {
-	for _, back := range []bool{false, true} {
+	for back, holder := range map[bool]string{false: "a", true: ""} {
 		scenario(t, func(s *stage) {
-			lock := &givesUp{Lock: s.lock, over: make(chan struct{})}
-			over := sync.OnceFunc(func() { close(lock.over) })
-			s.T.Cleanup(over)
-			a := s.start("a", func(c *election.Config) { c.Lock = lock })
+			a, lock := onGivesUp(s, false, false)
 			a.Leads()
 			lock.gives.Store(true)
 			time.Sleep(interval + interval/2) // a renewal is under way
 			a.Stop()
 			if back {
-				over()
+				lock.over()
 			}
 			lock.gives.Store(false)
-			if err := a.Wait(); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-			if r := s.record(); (r.Holder == "") != back {
-				t.Errorf("the write has come back: %v, and the holder is %q", back, r.Holder)
-			}
+			s.ends(a)
+			s.holds("after the end", holder)
 			if closed := lock.closed.Load() > 0; closed == back {
 				t.Errorf("the write has come back: %v, and the connections were closed: %v (S12)", back, closed)
 			}
@@ -191,20 +148,14 @@ func TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased(t *testing.T) {
 // TestS6AReleaseThatWasGivenUpIsNotRepeated: it may still land, on what another made of the record.
 func TestS6AReleaseThatWasGivenUpIsNotRepeated(t *testing.T) {
 	scenario(t, func(s *stage) {
-		lock := &givesUp{Lock: s.lock, over: make(chan struct{})}
-		s.T.Cleanup(func() { close(lock.over) })
-		a := s.start("a", func(c *election.Config) { c.Lock = lock })
+		a, lock := onGivesUp(s, false, false)
 		a.Leads()
 		lock.gives.Store(true)
 		a.Stop() // no renewal is under way
 		time.Sleep(interval / 2)
 		time.AfterFunc(interval, func() { lock.gives.Store(false) }) // another try would land
-		if err := a.Wait(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if r := s.record(); r.Holder != "a" {
-			t.Errorf("the holder is %q", r.Holder)
-		}
+		s.ends(a)
+		s.holds("after the end", "a")
 	})
 }
 
@@ -212,19 +163,11 @@ func TestS6AReleaseThatWasGivenUpIsNotRepeated(t *testing.T) {
 // one has landed.
 func TestS6ACandidateThatEndsReleasesNothingWhileItsAcquisitionMayStillLand(t *testing.T) {
 	scenario(t, func(s *stage) {
-		lock := &givesUp{Lock: s.lock, over: make(chan struct{})}
-		s.T.Cleanup(func() { close(lock.over) })
-		lock.gives.Store(true)
-		lock.lands.Store(true)
-		a := s.start("a", func(c *election.Config) { c.Lock = lock })
+		a, lock := onGivesUp(s, true, true)
 		time.Sleep(interval / 2)
 		lock.gives.Store(false) // a release would land
 		a.Stop()
-		if err := a.Wait(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if r := s.record(); r.Holder != "a" {
-			t.Errorf("the holder is %q", r.Holder)
-		}
+		s.ends(a)
+		s.holds("after the end", "a")
 	})
 }

@@ -10,27 +10,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// nameless is a lock that no watch can begin at while its name does not resolve. Watches that run go on.
+// nameless is about a lock that no watch can begin at while its name does not resolve. Watches that run go on.
 type nameless struct {
-	locks.Lock
 	gone                atomic.Bool
 	running, tried, all atomic.Int32
 }
 
-func (n *nameless) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	n.all.Add(1)
-	if n.gone.Load() {
-		n.tried.Add(1)
-		return errors.New("no such host")
+func (n *nameless) lock(l *altered) {
+	l.watch = func(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+		n.all.Add(1)
+		if n.gone.Load() {
+			n.tried.Add(1)
+			return errors.New("no such host")
+		}
+		n.running.Add(1)
+		defer n.running.Add(-1)
+		return l.Lock.Watch(ctx, from, events)
 	}
-	n.running.Add(1)
-	defer n.running.Add(-1)
-	return n.Lock.Watch(ctx, from, events)
 }
 
 // TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething: what it says meanwhile is heard, and it ends then.
@@ -39,7 +39,7 @@ func TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		lock := &nameless{}
-		b := s.start("b", func(c *election.Config) { lock.Lock = c.Lock; c.Lock = lock })
+		b := s.start("b", altering(lock.lock))
 		silent := func() {
 			a.link.Set(cut)
 			time.Sleep(3 * interval)
@@ -56,7 +56,8 @@ func TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething(t *testing.T) {
 		_, took := b.Leads()
 		s.want("b leads, whose watch went on", took, 0)
 
-		c := s.start("c", func(c *election.Config) { lock = &nameless{Lock: c.Lock}; c.Lock = lock })
+		lock = &nameless{}
+		c := s.start("c", altering(lock.lock))
 		time.Sleep(4 * interval)
 		a = b
 		silent()

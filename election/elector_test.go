@@ -23,16 +23,6 @@ import (
 
 var errWork = errors.New("the work failed")
 
-// led is a scenario in which a leads.
-func led(t *testing.T, f func(s *stage, a *seat)) {
-	t.Helper()
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		f(s, a)
-	})
-}
-
 func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
 	for _, want := range []error{nil, errWork} {
 		led(t, func(s *stage, a *seat) {
@@ -97,71 +87,43 @@ func TestAResignedTermIsLeftToOthers(t *testing.T) {
 		}
 		b.Stop() // no other candidate is there: a comes back
 		a.Leads()
-	})
-}
-
-func TestAResignedTermIsTakenAgainWhereNobodyElseIs(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
 		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, took := a.Leads()
+		_, took = a.Leads()
 		s.want("a leads again", took, interval)
 	})
 }
 
 func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
-	for name, fault := range map[string]lockstest.Fault{
-		"slow":                     {Delay: 600 * time.Millisecond}, // reads until 1.2s, its write lands at 1.8s
-		"lost":                     {LoseAnswers: true},
-		"lost, and no watch tells": {LoseAnswers: true, Mute: true},
+	failing := lockstest.Fault{Err: errors.New("503")}
+	for name, test := range map[string]struct{ fault, then lockstest.Fault }{
+		"slow":                     {fault: lockstest.Fault{Delay: 600 * time.Millisecond}}, // reads until 1.2s, its write lands at 1.8s
+		"lost":                     {fault: lockstest.Fault{LoseAnswers: true}},
+		"lost, and no watch tells": {fault: lockstest.Fault{LoseAnswers: true, Mute: true}},
+		"and the next reads fail":  {fault: lockstest.Fault{LoseAnswers: true, Mute: true}, then: failing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.candidate("a")
-				a.link.Set(fault)
+				a.link.Set(test.fault)
 				a.Start()
 				time.Sleep(1900 * time.Millisecond)
-				if r := s.record(); r.Holder != "a" {
-					t.Errorf("the holder is %q: no acquisition is on its way", r.Holder)
-				}
+				s.holds("else no acquisition is on its way:", "a")
 				a.Stop()
+				a.link.Set(test.then)
+				if test.then.Err != nil {
+					time.Sleep(3 * time.Second)
+					s.holds("else none is to be given back:", "a")
+				}
 				a.link.Set(lockstest.Fault{})
-				if err := a.Wait(); err != nil {
-					t.Errorf("Run: %v", err)
-				}
-				if r := s.record(); r.Holder != "" {
-					t.Errorf("the holder is %q", r.Holder)
-				}
+				s.ends(a)
+				s.holds("after the end", "")
 				_, took := s.start("b").Leads()
 				s.want("b leads", took, 0)
 			})
 		})
 	}
-}
-
-// TestAStopGivesTheLockBackThoughTheFirstReadFails: until a read has shown it, nobody knows
-// whether the acquisition has landed.
-func TestAStopGivesTheLockBackThoughTheFirstReadFails(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.candidate("a")
-		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true})
-		a.Start()
-		time.Sleep(time.Second)
-		a.Stop()
-		a.link.Set(lockstest.Fault{Err: errors.New("503")})
-		time.Sleep(3 * time.Second)
-		if r := s.record(); r.Holder != "a" {
-			t.Errorf("the holder is %q: no acquisition is to be given back", r.Holder)
-		}
-		a.link.Set(lockstest.Fault{})
-		if err := a.Wait(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if r := s.record(); r.Holder != "" {
-			t.Errorf("the holder is %q", r.Holder)
-		}
-	})
 }
 
 func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
@@ -264,25 +226,6 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 	}
 }
 
-func TestARefusedWriteStaysAProblemWhileAnotherLeads(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a", func(c *election.Config) { c.Lock = readOnly{c.Lock} })
-		time.Sleep(time.Second)
-		s.start("b").Leads()
-		time.Sleep(time.Minute)
-		if err := a.Status().Problem; !errors.Is(err, locks.ErrForbidden) {
-			t.Errorf("a's problem is %v", err)
-		}
-	})
-}
-
-// readOnly is a lock that nobody may write.
-type readOnly struct{ locks.Lock }
-
-func (readOnly) Write(context.Context, locks.Version, locks.Record) (locks.Snapshot, error) {
-	return locks.Snapshot{}, fmt.Errorf("create: %w", locks.ErrForbidden)
-}
-
 func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
@@ -303,7 +246,11 @@ func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 
 func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
-		b := s.candidate("b", func(c *election.Config) { c.Lock = watchless{c.Lock} })
+		b := s.candidate("b", altering(func(l *altered) {
+			l.watch = func(context.Context, locks.Version, chan<- locks.Event) error {
+				return fmt.Errorf("watch: %w", locks.ErrForbidden)
+			}
+		}))
 		b.Start()
 		time.Sleep(time.Minute)
 		b.Idles()
@@ -316,13 +263,6 @@ func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 			t.Errorf("b leads %v after the release, reads should have told it sooner", took)
 		}
 	})
-}
-
-// watchless is a lock that nobody may watch.
-type watchless struct{ locks.Lock }
-
-func (watchless) Watch(context.Context, locks.Version, chan<- locks.Event) error {
-	return fmt.Errorf("watch: %w", locks.ErrForbidden)
 }
 
 func TestAnIdleFollowerAsksForNothing(t *testing.T) {

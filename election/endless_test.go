@@ -7,15 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // endless is a record whose holder may lead forever, or for long.
 func endless(s *stage, lasts time.Duration) {
-	s.write(func(r *locks.Record) {
-		*r = locks.Record{Holder: "x", LeaseDuration: lasts, RenewTime: time.Now()}
-	})
+	s.write(held(lasts))
 }
 
 // TestACandidateThatIsKeptWaitingReadsNowAndThen: else it never learns what a person has done,

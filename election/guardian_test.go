@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
-
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
@@ -200,14 +198,13 @@ func TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm(t *testing.T) {
 		var hangs atomic.Bool
 		a := s.start("a", func(c *election.Config) {
 			g = guard(c)
-			c.Logger = funcr.New(func(_, text string) {
-				if strings.Contains(text, `"leading"`) {
-					hangs.Store(true)
-					<-logs
-				}
-			}, funcr.Options{})
 			c.ProcessLock = marksThatHang(&hangs, marks)
-		})
+		}, logging(func(line string) {
+			if strings.Contains(line, `"leading"`) {
+				hangs.Store(true)
+				<-logs
+			}
+		}))
 		g.campaign <- granted
 		g.work <- granted
 		time.Sleep(3 * time.Second) // a renewal is due

@@ -112,22 +112,6 @@ func TestASuccessorThatDoesNotComeIsWaitedForByItsPrecedence(t *testing.T) {
 	})
 }
 
-func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
-	for _, wild := range []time.Duration{-time.Hour, 0, time.Second, lease + 1, 1 << 62} {
-		led(t, func(s *stage, a *seat) {
-			b := s.start("b")
-			s.write(func(r *locks.Record) {
-				r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, r.RenewTime.Add(time.Microsecond)
-				r.Details.Token, r.Details.Released = 4711, 4711
-				r.Details.Handover = locks.Handover{To: "nobody", Precedence: wild}
-			})
-			a.Stop()
-			_, took := b.Leads()
-			s.want("b leads", took, min(max(0, wild), lease))
-		})
-	}
-}
-
 func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
 		time.Sleep(interval + time.Millisecond) // the token is noted
@@ -139,19 +123,6 @@ func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
 		b.Idles()
 		_, took := b.Leads()
 		s.want("b leads", took, lease)
-	})
-}
-
-func TestAForeignHoldersReleaseNamesNobody(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		b := s.start("b")
-		s.handsOver(a, locks.Successor{Identity: "nobody"})
-		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration = "client-go", lease }) // details stay
-		synctest.Wait()
-		b.Idles()
-		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
-		_, took := b.Leads()
-		s.want("b leads", took, 0)
 	})
 }
 
@@ -390,22 +361,6 @@ func TestARequestToAnotherHolderIsVoid(t *testing.T) {
 		time.Sleep(interval)
 		b.Stays()
 		if d := s.record().Details; d.Request != "" {
-			t.Errorf("the record says %+v", d)
-		}
-	})
-}
-
-func TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWait(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		b := s.start("b")
-		a.link.Set(cut)
-		for range 3 {
-			time.Sleep(4 * time.Second)
-			s.asks(`{"holder":"a","identity":"c"}`)
-		}
-		_, took := b.Leads()
-		s.want("b leads", took, lease-12*time.Second)
-		if d := s.record().Details; d.Request != "" || d.Handover != (locks.Handover{}) {
 			t.Errorf("the record says %+v", d)
 		}
 	})

@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
-
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
@@ -240,8 +238,7 @@ func TestAnUnwillingCandidateDoesNotCampaignAndThatIsNoError(t *testing.T) {
 		var unwilling atomic.Bool
 		unwilling.Store(true)
 		var told []string
-		a := s.start("a", func(c *election.Config) {
-			c.Logger = funcr.New(func(_, line string) { told = append(told, line) }, funcr.Options{})
+		a := s.start("a", logging(func(line string) { told = append(told, line) }), func(c *election.Config) {
 			c.Health.Check = func(context.Context) error {
 				if unwilling.Load() {
 					return fmt.Errorf("%w: nothing to do", election.ErrUnwilling)

@@ -6,7 +6,7 @@ package election_test
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,78 +20,41 @@ import (
 // What is under way lands though its caller gives up.
 type landing struct {
 	locks.Lock
+	takes  atomic.Pointer[takes]
+	landed atomic.Pointer[time.Time] // when the last write landed
+	writes atomic.Int64              // that were sent
+}
 
-	mu                     sync.Mutex
-	admits, lands, answers time.Duration // how long each takes
-	landed                 time.Time     // when the last write landed
+// takes is how long everything takes.
+type takes struct {
+	admits, lands, answers time.Duration
 	acks                   time.Duration // how much longer the answer to a write takes than that to a read
 	stale                  time.Duration // how long after a write the next one is admitted twice
-	writes                 int           // that were sent
 }
 
-// set changes how long everything takes from now on.
-func (l *landing) set(admits, lands, answers time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.admits, l.lands, l.answers, l.acks = admits, lands, answers, 0
-}
-
-// acknowledge sets how much longer the answer to a write takes than that to a read.
-func (l *landing) acknowledge(after time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.acks = after
-}
-
-// unanswered waits as long as an answer to a write takes longer.
-func (l *landing) unanswered() {
-	l.mu.Lock()
-	after := l.acks
-	l.mu.Unlock()
-	time.Sleep(after)
+func newLanding(lock locks.Lock) *landing {
+	l := &landing{Lock: lock}
+	l.takes.Store(&takes{})
+	l.landed.Store(&time.Time{})
+	return l
 }
 
 // age is how long ago the last write landed.
-func (l *landing) age() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Since(l.landed)
-}
-
-func (l *landing) staleFor() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stale
-}
-
-func (l *landing) takes() (admits, lands, answers time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.admits, l.lands, l.answers
-}
-
-func (l *landing) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.writes
-}
+func (l *landing) age() time.Duration { return time.Since(*l.landed.Load()) }
 
 // late does what a request wants, and returns its answer unless the caller has given up.
 func (l *landing) late(ctx context.Context, do func(context.Context) (locks.Snapshot, error)) (locks.Snapshot, error) {
-	type answer struct {
-		snapshot locks.Snapshot
-		err      error
-	}
-	answers := make(chan answer, 1)
+	answered := make(chan struct{})
+	var late locks.Snapshot
+	var failed error
 	go func() {
-		s, err := do(context.WithoutCancel(ctx))
-		_, _, late := l.takes()
-		time.Sleep(late)
-		answers <- answer{s, err}
+		defer close(answered)
+		late, failed = do(context.WithoutCancel(ctx))
+		time.Sleep(l.takes.Load().answers)
 	}()
 	select {
-	case a := <-answers:
-		return a.snapshot, a.err
+	case <-answered:
+		return late, failed
 	case <-ctx.Done():
 		return locks.Snapshot{}, ctx.Err()
 	}
@@ -100,42 +63,34 @@ func (l *landing) late(ctx context.Context, do func(context.Context) (locks.Snap
 func (l *landing) Read(ctx context.Context) (locks.Snapshot, error) { return l.late(ctx, l.Lock.Read) }
 
 func (l *landing) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	l.mu.Lock()
-	l.writes++
-	l.mu.Unlock()
+	l.writes.Add(1)
 	return l.late(ctx, func(ctx context.Context) (locks.Snapshot, error) {
-		admits, lands, _ := l.takes()
-		if l.age() < l.staleFor() {
-			time.Sleep(admits)
+		take := l.takes.Load()
+		if l.age() < take.stale {
+			time.Sleep(take.admits)
 		}
-		time.Sleep(admits)
+		time.Sleep(take.admits)
 		if now, err := l.Lock.Read(ctx); err != nil || now.Version.Exists() != base.Exists() || base.Exists() && now.Version.Number != base.Number {
 			return locks.Snapshot{}, fmt.Errorf("admitted: %w", locks.ErrConflict)
 		}
-		time.Sleep(lands)
-		s, err := l.land(l.Lock.Write(ctx, base, r))
+		time.Sleep(take.lands)
+		s, err := l.Lock.Write(ctx, base, r)
 		if err != nil {
-			time.Sleep(admits)
+			time.Sleep(take.admits)
+		} else {
+			now := time.Now()
+			l.landed.Store(&now)
 		}
-		l.unanswered()
+		time.Sleep(l.takes.Load().acks)
 		return s, err
 	})
-}
-
-func (l *landing) land(s locks.Snapshot, err error) (locks.Snapshot, error) {
-	if err == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.landed = time.Now()
-	}
-	return s, err
 }
 
 // onLanding makes a candidate of that timing whose writes land late.
 func (s *stage) onLanding(identity string, timing election.Timing) (*seat, *landing) {
 	var lock *landing
 	c := s.candidate(identity, func(c *election.Config) {
-		lock = &landing{Lock: c.Lock}
+		lock = newLanding(c.Lock)
 		c.Lock, c.Timing = lock, timing
 	})
 	s.T.Cleanup(lock.settle)
@@ -144,7 +99,7 @@ func (s *stage) onLanding(identity string, timing election.Timing) (*seat, *land
 
 // settle waits until nothing is under way any more.
 func (l *landing) settle() {
-	l.set(0, 0, 0)
+	l.takes.Store(&takes{})
 	time.Sleep(time.Minute)
 }
 
@@ -157,7 +112,7 @@ func TestLeadershipHoldsWhileWritesLandLate(t *testing.T) {
 				t.Run(fmt.Sprintf("%v, %v of it before the version is compared", late, admits), func(t *testing.T) {
 					scenario(t, func(s *stage) {
 						a, lock := s.onLanding("a", timing)
-						lock.set(admits, late-admits, 0)
+						lock.takes.Store(&takes{admits: admits, lands: late - admits})
 						a.Start()
 						a.wins(2 * time.Minute) // no read can date the creation of the record
 						time.Sleep(10 * time.Minute)
@@ -172,18 +127,19 @@ func TestLeadershipHoldsWhileWritesLandLate(t *testing.T) {
 // TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded, wherever the time is spent: from then
 // on others wait.
 func TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded(t *testing.T) {
-	for _, late := range []struct{ admits, lands, answers, acks time.Duration }{
-		{0, 6 * time.Second, 0, 0}, {4 * time.Second, 3 * time.Second, 0, 0}, {0, 5 * time.Second, 700 * time.Millisecond, 0},
-		{0, 3500 * time.Millisecond, 3500 * time.Millisecond, 0}, {2 * time.Second, time.Second, 4 * time.Second, 0}, {0, 0, 8 * time.Second, 0},
-		{0, time.Second, 0, 7 * time.Second}, {0, 1500 * time.Millisecond, 300 * time.Millisecond, 4 * time.Second},
+	const s = time.Second
+	for _, late := range []takes{
+		{lands: 6 * s}, {admits: 4 * s, lands: 3 * s}, {lands: 5 * s, answers: 700 * time.Millisecond}, {answers: 8 * s},
+		{lands: 3500 * time.Millisecond, answers: 3500 * time.Millisecond}, {admits: 2 * s, lands: s, answers: 4 * s},
+		{lands: s, acks: 7 * s},
+		{lands: 1500 * time.Millisecond, answers: 300 * time.Millisecond, acks: 4 * s},
 	} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a, lock := s.onLanding("a", election.Timing{})
 				a.Start()
 				a.Leads()
-				lock.set(late.admits, late.lands, late.answers)
-				lock.acknowledge(late.acks)
+				lock.takes.Store(&late)
 				for range 6000 {
 					time.Sleep(time.Second / 10)
 					if left, most := a.Term().TrustedFor(), deadline-lock.age(); left > max(0, most) {
@@ -203,10 +159,9 @@ func TestS1AReadThatFindsNothingDatesNoLanding(t *testing.T) {
 		a.Start()
 		term, _ := a.Leads()
 		time.Sleep(interval - time.Second)
-		lock.set(0, 3*time.Second, 0)
-		lock.acknowledge(4 * time.Second)
-		time.Sleep(4100 * time.Millisecond) // the renewal has landed, after a read has shown that it had not
-		lock.set(0, time.Minute, 0)         // so that the record is not recreated
+		lock.takes.Store(&takes{lands: 3 * time.Second, acks: 4 * time.Second})
+		time.Sleep(4100 * time.Millisecond)          // the renewal has landed, after a read has shown that it had not
+		lock.takes.Store(&takes{lands: time.Minute}) // so that the record is not recreated
 		s.lock.Delete()
 		for range 50 {
 			time.Sleep(time.Second / 10)
@@ -225,14 +180,14 @@ func TestS1NoReadDatesALandingOnALockThatMayHaveTwoRecords(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var lock *landing
 		a := s.start("a", func(c *election.Config) {
-			lock = &landing{Lock: c.Lock}
-			c.Lock = coarse{lock, time.Millisecond}
-		})
+			lock = newLanding(c.Lock)
+			c.Lock = lock
+		}, altering(coarse(time.Millisecond)))
 		s.T.Cleanup(lock.settle)
 		term, _ := a.Leads()
 		const late = 3 * time.Second
 		time.Sleep(interval - time.Second)
-		lock.set(0, late, 0)
+		lock.takes.Store(&takes{lands: late})
 		time.Sleep(time.Second + late + time.Millisecond)
 		if left := term.TrustedFor(); left <= 0 || left > deadline-late {
 			t.Errorf("trusted for another %v after a renewal that took %v", left, late)
@@ -245,8 +200,7 @@ func TestS1NoReadDatesALandingOnALockThatMayHaveTwoRecords(t *testing.T) {
 func TestARenewalDoesNotFollowAnotherAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, lock := s.onLanding("a", election.Timing{})
-		lock.stale = interval / 100
-		lock.set(2150*time.Millisecond, 2150*time.Millisecond, 0)
+		lock.takes.Store(&takes{admits: 2150 * time.Millisecond, lands: 2150 * time.Millisecond, stale: interval / 100})
 		a.Start()
 		a.Leads()
 		time.Sleep(10 * time.Minute)
@@ -260,10 +214,10 @@ func TestSlowWritesAreRepeatedLessAndLess(t *testing.T) {
 		a, lock := s.onLanding("a", election.Timing{})
 		a.Start()
 		a.Leads()
-		lock.set(0, 20*time.Second, 0)
-		before, n := lock.count(), 0
+		lock.takes.Store(&takes{lands: 20 * time.Second})
+		before, n := lock.writes.Load(), int64(0)
 		for ; a.Term().TrustedFor() > 0; time.Sleep(interval / 20) {
-			n = lock.count() - before
+			n = lock.writes.Load() - before
 		}
 		if n > 3 { // the renewal, and two repetitions
 			t.Errorf("%d writes within a RenewDeadline", n)
@@ -276,12 +230,12 @@ func TestSlowWritesAreRepeatedLessAndLess(t *testing.T) {
 func TestARenewalWaitsForNoRepetitionOfWhatHasLanded(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, lock := s.onLanding("a", election.Timing{})
-		lock.set(0, deadline/2-interval*3/10, 0)
+		lock.takes.Store(&takes{lands: deadline/2 - interval*3/10})
 		a.Start()
 		a.Leads()
 		time.Sleep(time.Minute)
 		a.Stays()
-		if n := lock.count(); n < 2 {
+		if n := lock.writes.Load(); n < 2 {
 			t.Errorf("%d writes", n)
 		}
 	})

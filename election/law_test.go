@@ -4,45 +4,16 @@
 package election_test
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
-
-func TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs(t *testing.T) {
-	scenario(t, func(s *stage) {
-		hangs := &hangingLog{slowLog: slowLog{}}
-		a := s.start("a", func(c *election.Config) { c.Logger = logr.New(hangs) })
-		a.Leads()
-		hangs.until.Store(int64(time.Minute))
-		a.link.Set(lockstest.Fault{Err: errors.New("503")}) // which it logs
-		took, cause := a.Loses()
-		s.want("the work hears of it", took, deadline)
-		if !errors.Is(cause, election.ErrLost) {
-			t.Errorf("cause is %v", cause)
-		}
-	})
-}
-
-// hangingLog delays each error line by until, once that is set.
-type hangingLog struct {
-	slowLog
-	until atomic.Int64
-}
-
-func (l *hangingLog) WithValues(...any) logr.LogSink { return l }
-
-func (l *hangingLog) Error(error, string, ...any) { time.Sleep(time.Duration(l.until.Load())) }
 
 // TestS1TrustThatRanOutDoesNotComeBack with an answer that is late: the work knows already
 // that the term is lost.
@@ -83,136 +54,11 @@ func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
 	})
 }
 
-// TestAHistoryThatWentBackStartsTheWaitAnew, even if the record that came back is the one
-// that was seen before: others may have held the lock since.
-func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
-	scenario(t, func(s *stage) {
-		old := locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
-		s.lock.Restore(old)
-		s.Restored = true
-		b := s.start("b")
-		s.write(func(r *locks.Record) { r.Details.Zone = "z" }) // no renewal
-		time.Sleep(interval * 3)
-		s.lock.Restore(old)
-		_, took := b.Leads()
-		if took < lease {
-			t.Errorf("b leads %v after the restore, want a whole lease from when it saw that", took)
-		}
-	})
-}
-
-// TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease: others may have come
-// and gone unseen.
-func TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		b := s.start("b")
-		a.link.Set(cut)
-		b.link.Set(cut)
-		time.Sleep(lease - time.Second)
-		s.lock.Delete()
-		b.link.Set(lockstest.Fault{})
-		term, took := b.Leads()
-		if took < lease || term.Cause != status.CauseDeleted {
-			t.Errorf("b leads %v after it could read again: %+v", took, term)
-		}
-	})
-}
-
-// counting is a lock that knows how many requests are on their way.
-type counting struct {
-	locks.Lock
-	now, most atomic.Int32
-}
-
-func (l *counting) enter() {
-	if n := l.now.Add(1); n > l.most.Load() {
-		l.most.Store(n)
-	}
-}
-
-func (l *counting) Read(ctx context.Context) (locks.Snapshot, error) {
-	l.enter()
-	defer l.now.Add(-1)
-	return l.Lock.Read(ctx)
-}
-
-func (l *counting) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	l.enter()
-	defer l.now.Add(-1)
-	return l.Lock.Write(ctx, base, r)
-}
-
-func TestS6OneRequestAtATime(t *testing.T) {
-	for name, happens := range map[string]func(*stage, *seat){
-		"while there is cause for another": func(s *stage, _ *seat) { s.lock.Delete() },
-		"at the end of the term":           func(_ *stage, a *seat) { a.Stop() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				var lock *counting
-				a := s.start("a", func(c *election.Config) {
-					lock = &counting{Lock: c.Lock}
-					c.Lock = lock
-				})
-				a.Leads()
-				const slow = interval / 4
-				a.link.Set(lockstest.Fault{Delay: slow})
-				time.Sleep(interval + slow/2) // a renewal is on its way
-				happens(s, a)
-				time.Sleep(interval)
-				if most := lock.most.Load(); most != 1 {
-					t.Errorf("%d requests were on their way at once", most)
-				}
-			})
-		})
-	}
-}
-
-func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.write(func(r *locks.Record) {
-			r.Holder, r.LeaseDuration = "client-go", lease
-			r.Details = locks.Details{Holder: "x", Zone: "old", Pod: locks.Pod{Name: "old", UID: "old"}}
-		})
-		a := s.start("a", func(c *election.Config) {
-			c.TakeoverDelay = func(o election.Takeover) time.Duration {
-				if o.Previous != "client-go" || o.PreviousZone != "" {
-					t.Errorf("takeover delay is asked for %+v", o)
-				}
-				return 0
-			}
-		})
-		a.Leads()
-	})
-}
-
-// TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust: client-go
-// compares times in whole seconds, and counts from the first of two renewals in one
-// second.
-func TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		time.Sleep(interval)
-		synctest.Wait()
-		seen := s.record().RenewTime
-		time.Sleep(900 * time.Millisecond)
-		s.write(func(r *locks.Record) { r.LeaseDuration = time.Second }) // which is mended at once
-		synctest.Wait()
-		if now := s.record().RenewTime; now.Equal(seen) || now.Unix() != seen.Unix() {
-			t.Fatalf("renewed at %v and %v: this tests nothing", seen, now)
-		}
-		a.link.Set(cut)
-		a.Loses()
-		if stopped, free := time.Now().Add(a.Timing().StopGrace), seen.Add(lease); stopped.After(free) {
-			t.Errorf("its work may end at %v, and client-go takes the lock at %v", stopped, free)
-		}
-	})
-}
-
 // TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion, if a watch leaves states out:
 // another candidate may have had the lock while its watch was broken.
 func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
-		b := s.start("b", func(c *election.Config) { c.Lock = coarse{c.Lock, time.Second} })
+		b := s.start("b", altering(coarse(time.Second)))
 		a.link.Set(cut)
 		s.lock.Delete()
 		a.Stop()
@@ -229,31 +75,10 @@ func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 	})
 }
 
-// What another holder's lease says counts if it is longer than this candidate's own, as in
-// a rollout that shortens LeaseDuration.
-
-func TestS4WhoLearnsByAReadThatALongerLeaseIsGoneWaitsThatLong(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.write(func(r *locks.Record) {
-			*r = locks.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
-		})
-		b := s.start("b")
-		b.link.Set(cut)
-		time.Sleep(lease)
-		s.lock.Delete()
-		b.link.Set(lockstest.Fault{})
-		_, took := b.Leads()
-		if took < 2*lease {
-			t.Errorf("b leads %v after it could read again", took)
-		}
-	})
-}
-
+// TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast, as in a rollout that shortens LeaseDuration.
 func TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *locks.Record) {
-			*r = locks.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
-		})
+		s.write(held(2 * lease))
 		c := s.start("c")
 		s.lock.Delete()
 		synctest.Wait()
@@ -261,5 +86,127 @@ func TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast(t *testing.T
 		c.link.Set(lockstest.Fault{Mute: true})
 		_, took := c.Leads()
 		s.want("c leads", took, time.Second+2*lease)
+	})
+}
+
+// TestAHistoryThatWentBackStartsTheWaitAnew, even if the record that came back is the one that was seen
+// before, or empty: others may have held the lock since.
+func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
+	now := time.Now()
+	old := locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: now}
+	for _, back := range []locks.Record{old, {LeaseDuration: time.Second, RenewTime: now.Add(-time.Hour)}} {
+		scenario(t, func(s *stage) {
+			s.lock.Restore(old)
+			s.Restored = true
+			b := s.start("b")
+			s.write(func(r *locks.Record) { r.Details.Zone = "z" }) // no renewal
+			time.Sleep(interval * 3)
+			s.lock.Restore(back)
+			if _, took := b.Leads(); took < lease {
+				t.Errorf("b leads %v after the restore, want a whole lease from when it saw that", took)
+			}
+		})
+	}
+}
+
+func TestS11DetailsOfAnotherHolderAreNotBelieved(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *locks.Record) {
+			r.Holder, r.LeaseDuration = "client-go", lease
+			r.Details = locks.Details{Holder: "x", Zone: "old", Pod: locks.Pod{Name: "old", UID: "old"}}
+		})
+		a := s.start("a", func(c *election.Config) {
+			c.TakeoverDelay = func(o election.Takeover) time.Duration {
+				if o.Previous != "client-go" || o.PreviousZone != "" {
+					t.Errorf("takeover delay is asked for %+v", o)
+				}
+				return 0
+			}
+		})
+		if got := a.Status(); got.Holder != "client-go" || got.HolderZone != "" {
+			t.Errorf("status is %+v", got)
+		}
+		a.Leads()
+	})
+}
+
+func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *locks.Record) {
+			r.Details = locks.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: locks.Pod{Name: "old", UID: "old"}, Nonce: "old", Trace: "old"}
+		})
+		s.start("a").Leads()
+		d := s.record().Details
+		if d.Nonce == "" || d.Nonce == "old" {
+			t.Errorf("the nonce is %q", d.Nonce)
+		}
+		if d.Nonce = ""; d != (locks.Details{Holder: "a", Zone: "z-a"}) {
+			t.Errorf("details are %+v", d)
+		}
+	})
+}
+
+func TestS10ATakeoverDelayOnlyDelays(t *testing.T) {
+	for _, head := range []time.Duration{-time.Hour, 0, 3 * time.Second} {
+		scenario(t, func(s *stage) {
+			a := s.start("a")
+			a.Leads()
+			b := s.start("b", func(c *election.Config) {
+				c.TakeoverDelay = func(o election.Takeover) time.Duration {
+					if o.Previous != "a" || o.PreviousZone != "z-a" || o.Candidate.Identity != "b" {
+						t.Errorf("takeover delay is asked for %+v", o)
+					}
+					return head
+				}
+			})
+			a.link.Set(cut)
+			_, took := b.Leads()
+			s.want("b leads", took, lease+max(0, head))
+		})
+	}
+}
+
+// TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince, although the record that
+// somebody emptied still has its traces.
+func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
+	for name, seen := range map[string]bool{"it saw the other": true, "it was told of nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			led(t, func(s *stage, a *seat) {
+				time.Sleep(interval + time.Millisecond)
+				take := func(r *locks.Record) {
+					r.Holder, r.RenewTime, r.Transitions = "client-go", r.RenewTime.Add(time.Second), r.Transitions+1
+				}
+				if seen {
+					s.write(take)
+					a.Loses()
+					s.write(func(r *locks.Record) { r.Holder = "" })
+				} else {
+					s.write(func(r *locks.Record) { take(r); r.Holder = "" })
+					a.Loses()
+				}
+				_, took := a.Leads()
+				s.want("a leads again", took, lease)
+			})
+		})
+	}
+}
+
+// TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing: a candidate that saw the release,
+// and then a record that somebody emptied, has not seen who led in between.
+func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
+	led(t, func(s *stage, a *seat) {
+		a.link.Set(lockstest.Fault{Mute: true})      // its watch reports nothing now
+		b := s.start("b", func(c *election.Config) { // after a has read its own release
+			c.TakeoverDelay = func(election.Takeover) time.Duration { return interval / 10 }
+		})
+		if err := a.Resign(s.T.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Leads()
+		b.link.Set(cut) // else it would put its name back
+		s.write(func(r *locks.Record) { r.Holder, r.Details = "", locks.Details{} })
+		if _, took := a.Leads(); took < lease-interval {
+			t.Errorf("a leads %v after b was cut off", took)
+		}
 	})
 }

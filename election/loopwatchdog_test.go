@@ -76,52 +76,31 @@ func TestAnElectorThatDoesNotRunIsAlive(t *testing.T) {
 	})
 }
 
-// stuck is a lock whose reads, or writes, do not return once it is set.
-type stuck struct {
-	locks.Lock
-	reads, writes, let chan struct{}
-}
-
-func (l stuck) Read(ctx context.Context) (locks.Snapshot, error) {
-	select {
-	case <-l.reads:
-		<-l.let
-	default:
-	}
-	return l.Lock.Read(ctx)
-}
-
-func (l stuck) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	select {
-	case <-l.writes:
-		<-l.let
-	default:
-	}
-	return l.Lock.Write(ctx, base, r)
-}
-
 func TestAnElectorThatIsWedgedIsFound(t *testing.T) {
 	const soon = deadline + interval + 3*probe
-	closed := make(chan struct{})
-	close(closed)
-	for name, test := range map[string]struct {
-		change func(*election.Config, chan struct{})
-	}{
-		"a lock that does not return from reads": {change: func(c *election.Config, let chan struct{}) {
-			c.Lock = stuck{c.Lock, closed, nil, let}
-		}},
-		"a lock that does not return from writes": {change: func(c *election.Config, let chan struct{}) {
-			c.Lock = stuck{c.Lock, nil, closed, let}
-		}},
-		"a takeover delay that does not return": {change: func(c *election.Config, let chan struct{}) {
+	for name, hangs := range map[string]func(c *election.Config, let chan struct{}){
+		"a lock that does not return from reads": func(c *election.Config, let chan struct{}) {
+			altering(func(l *altered) {
+				l.read = func(context.Context) (locks.Snapshot, error) { <-let; return locks.Snapshot{}, nil }
+			})(c)
+		},
+		"a lock that does not return from writes": func(c *election.Config, let chan struct{}) {
+			altering(func(l *altered) {
+				l.write = func(context.Context, locks.Version, locks.Record) (locks.Snapshot, error) {
+					<-let
+					return locks.Snapshot{}, locks.ErrConflict
+				}
+			})(c)
+		},
+		"a takeover delay that does not return": func(c *election.Config, let chan struct{}) {
 			c.TakeoverDelay = func(election.Takeover) time.Duration { <-let; return 0 }
-		}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				let := make(chan struct{})
 				s.T.Cleanup(func() { close(let) })
-				a := s.start("a", func(c *election.Config) { test.change(c, let) })
+				a := s.start("a", func(c *election.Config) { hangs(c, let) })
 				if took := dies(t, a.Elector); took > soon {
 					t.Errorf("it was found after %v, want %v at most", took, soon)
 				}

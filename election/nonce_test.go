@@ -4,7 +4,6 @@
 package election_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -40,28 +39,9 @@ func TestS9AnotherProcessOfTheSameIdentityIsWaitedOut(t *testing.T) {
 	}
 }
 
-// TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut: client-go wrote it, or a zonelect
-// version from before there were nonces.
-func TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut(t *testing.T) {
-	for name, details := range map[string]locks.Details{
-		"client-go's":       {},
-		"on others' traces": {Holder: "other", Token: 3, Nonce: "other"},
-		"an old zonelect's": {Holder: "pod-0", Zone: "z"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				s.write(func(r *locks.Record) {
-					*r = locks.Record{Holder: "pod-0", LeaseDuration: lease, RenewTime: time.Now(), AcquireTime: time.Now(), Details: details}
-				})
-				_, took := s.start("pod-0").Leads()
-				s.want("the takeover", took, lease)
-			})
-		})
-	}
-}
-
 func TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce(t *testing.T) {
 	for name, harm := range map[string]func(*locks.Record){
+		"it has noted a newer token":  func(r *locks.Record) { r.Details.Token = 1 << 40 },
 		"it has not noted its token":  func(r *locks.Record) { r.Details.Nonce, r.Details.Token = "other", 0 },
 		"it has no nonce, as of old":  func(r *locks.Record) { r.Details.Nonce, r.Transitions = "", r.Transitions+1 },
 		"it writes no details at all": func(r *locks.Record) { r.Details, r.AcquireTime = locks.Details{}, r.RenewTime },
@@ -93,7 +73,7 @@ func TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce(t *testing.T) {
 // the record is its own.
 func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a", func(c *election.Config) { c.Lock = stripping{c.Lock} })
+		a := s.start("a", altering(stripping))
 		a.Leads()
 		b := s.start("b")
 		time.Sleep(time.Minute)
@@ -105,12 +85,4 @@ func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
 			t.Errorf("the term is %+v", term)
 		}
 	})
-}
-
-// stripping is a lock whose admission removes something from each write.
-type stripping struct{ locks.Lock }
-
-func (l stripping) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	r.Details = locks.Details{}
-	return l.Lock.Write(ctx, base, r)
 }

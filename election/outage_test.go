@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
@@ -124,32 +123,25 @@ func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {
 	})
 }
 
-// vague is a lock whose watch sends bookmarks, even while all else fails.
-type vague struct{ locks.Lock }
-
-func (v vague) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	for {
-		select {
-		case events <- locks.Event{Bookmark: true, Snapshot: locks.Snapshot{Version: from}}:
-			time.Sleep(time.Second)
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
 func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
-		var link *lockstest.Faulty
-		b := s.start("b", func(c *election.Config) {
-			link = c.Lock.(*lockstest.Faulty)
-			c.Lock = vague{link}
-		})
+		b := s.start("b", altering(func(l *altered) { // even while all else fails
+			l.watch = func(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+				for {
+					select {
+					case events <- locks.Event{Bookmark: true, Snapshot: locks.Snapshot{Version: from}}:
+						time.Sleep(time.Second)
+					case <-ctx.Done():
+						return nil
+					}
+				}
+			}
+		}))
 		a.link.Set(cut)
-		link.Set(away[1])
+		b.link.Set(away[1])
 		time.Sleep(time.Minute)
 		b.Idles()
-		link.Set(lockstest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		if _, took := b.Leads(); took < precedence {
 			t.Errorf("b leads %v after the API was back", took)
 		}

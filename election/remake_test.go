@@ -8,10 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-logr/logr/funcr"
-
-	"github.com/zonelect/zonelect/election"
 )
 
 // TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals: the first time at once.
@@ -19,13 +15,11 @@ import (
 func TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals(t *testing.T) {
 	scenario(t, func(s *stage) {
 		said := 0
-		a := s.start("a", func(c *election.Config) {
-			c.Logger = funcr.New(func(_, line string) {
-				if strings.Contains(line, "recreating it") {
-					said++
-				}
-			}, funcr.Options{})
-		})
+		a := s.start("a", logging(func(line string) {
+			if strings.Contains(line, "recreating it") {
+				said++
+			}
+		}))
 		a.Leads()
 		b := s.start("b")
 		time.Sleep(interval + interval/2)

@@ -11,11 +11,9 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -24,33 +22,6 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
 )
-
-// runs runs c with that work until the test ends, and returns a function that waits for the
-// result of Run.
-func (s *stage) runs(c *seat, work func(context.Context, election.Term) error) (wait func() error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	over := make(chan error, 1)
-	go func() { over <- c.Run(ctx, s.History.Lead(work)) }()
-	ended := false
-	wait = func() error {
-		s.T.Helper()
-		ended = true
-		select {
-		case err := <-over:
-			return err
-		case <-time.After(time.Hour):
-			s.T.Fatal("Run does not return within an hour")
-			return nil
-		}
-	}
-	s.T.Cleanup(func() {
-		if cancel(); !ended {
-			_ = wait()
-		}
-	})
-	synctest.Wait()
-	return wait
-}
 
 // TestS5AnOverrunTermIsNotReclaimed: more than the late work may still go on. Its own
 // candidate waits like any other.
@@ -68,7 +39,7 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 			a.Loses()
 		},
 		"emptied by a hand": func(s *stage, a *seat) {
-			s.write(func(r *locks.Record) { r.Holder = "" })
+			s.write(emptied)
 			a.Loses()
 		},
 	} {
@@ -92,14 +63,14 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 // TestS5WorkThatWasLateIsNotReclaimedThoughTheElectorHungMeanwhile.
 func TestS5WorkThatWasLateIsNotReclaimedThoughTheElectorHungMeanwhile(t *testing.T) {
 	scenario(t, func(s *stage) {
-		hangs := &hangingLog{}
-		a := s.start("a", func(c *election.Config) { c.Logger = logr.New(hangs) })
+		var hangs atomic.Int64
+		a := s.start("a", logging(func(string) { time.Sleep(time.Duration(hangs.Load())) }))
 		a.SetStopTime(a.Timing().StopGrace + time.Second)
 		a.Leads()
-		hangs.until.Store(int64(deadline + a.Timing().StopGrace + 3*time.Second))
+		hangs.Store(int64(deadline + a.Timing().StopGrace + 3*time.Second))
 		a.link.Set(lockstest.Fault{Err: errors.New("503")}) // which it logs
 		a.Loses()
-		hangs.until.Store(0)
+		hangs.Store(0)
 		a.link.Set(lockstest.Fault{})
 		time.Sleep(a.Timing().StopGrace + 2*time.Second)
 		a.Idles()
@@ -120,71 +91,60 @@ func TestS5AfterUnfinishedWorkThisProcessDoesNotCampaign(t *testing.T) {
 				t.Errorf("Resign: %v, want ErrNotReleased", err)
 			}
 		},
-		"lost":           func(_ *stage, a *seat) { a.link.Set(cut) },
-		"returns itself": nil,
+		"lost": func(_ *stage, a *seat) { a.link.Set(cut) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.candidate("a")
-				wait := s.runs(a, func(ctx context.Context, _ election.Term) error {
-					if ends != nil {
-						<-ctx.Done()
-					}
+				a.Work = func(ctx context.Context, _ election.Term) error {
+					<-ctx.Done()
 					return fmt.Errorf("a part hangs: %w", election.ErrUnfinished)
-				})
-				if ends != nil {
-					ends(s, a)
 				}
-				err := wait()
-				a.link.Set(lockstest.Fault{})
-				if !errors.Is(err, election.ErrUnfinished) || ends != nil && !strings.Contains(err.Error(), "CampaignUnfinished") {
-					t.Errorf("Run: %v", err)
+				a.Start()
+				ends(s, a)
+				for range 2 {
+					if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) || !strings.Contains(err.Error(), "CampaignUnfinished") {
+						t.Errorf("Run: %v", err)
+					}
+					a.link.Set(lockstest.Fault{})
+					a.Work = func(context.Context, election.Term) error { t.Error("it leads"); return nil }
+					a.Start()
 				}
-				again := a.Run(s.T.Context(), func(context.Context, election.Term) error { t.Error("it leads"); return nil })
-				if !errors.Is(again, election.ErrUnfinished) || !strings.Contains(again.Error(), "CampaignUnfinished") {
-					t.Errorf("the next Run: %v", again)
-				}
-				if s.record().Holder != "a" {
-					t.Error("the lock was released")
-				}
+				s.holds("after unfinished work", "a")
 			})
 		})
 	}
 }
 
-// TestS5AProcessMayCampaignAfterUnfinishedWorkIfThatIsWanted, by the same Run or
+// TestS5AProcessMayCampaignAfterUnfinishedWorkIfThatIsWanted, by the same Run and
 // the next, when its lease has run out.
 func TestS5AProcessMayCampaignAfterUnfinishedWorkIfThatIsWanted(t *testing.T) {
-	for name, same := range map[string]bool{"by the same Run": true, "by the next Run": false} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.candidate("a", func(c *election.Config) { c.CampaignUnfinished = true })
-				terms := make(chan election.Term, 10)
-				work := func(ctx context.Context, term election.Term) error {
-					if terms <- term; same || len(terms) > 1 {
-						<-ctx.Done()
-					}
-					return election.ErrUnfinished
-				}
-				wait := s.runs(a, work)
-				if same {
-					_ = a.Resign(s.T.Context())
-				} else {
-					_ = wait()
-					s.runs(a, work)
-				}
-				last := s.record().RenewTime
-				<-terms
-				second := <-terms
-				if waited := time.Since(last); waited < lease || second.Cause == status.CauseReclaimed {
-					t.Errorf("%v after the last renewal came %+v", waited, second)
-				}
-			})
-		})
-	}
+	scenario(t, func(s *stage) {
+		a := s.candidate("a", func(c *election.Config) { c.CampaignUnfinished = true })
+		a.Work = func(ctx context.Context, term election.Term) error {
+			a.Leading <- term
+			select {
+			case <-a.Quit:
+			case <-ctx.Done():
+			}
+			return election.ErrUnfinished
+		}
+		a.Start()
+		a.Leads()
+		for _, ends := range []func(){
+			func() { _ = a.Resign(s.T.Context()) },
+			func() { a.Quit <- nil; _ = a.Wait(); a.Start() },
+		} {
+			ends()
+			last := s.record().RenewTime
+			term, _ := a.Leads()
+			if waited := time.Since(last); waited < lease || term.Cause == status.CauseReclaimed {
+				t.Errorf("%v after the last renewal came %+v", waited, term)
+			}
+		}
+	})
 }
 
-// TestResignSaysWhetherTheLockWasReleased and HandOver too.
 func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(*stage, *seat)
@@ -194,78 +154,61 @@ func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 		"all is well":      {func(*stage, *seat) {}, 3 * time.Second, ""},
 		"too late":         {func(*stage, *seat) {}, time.Hour, "not stopped in time"},
 		"lost meanwhile":   {func(_ *stage, a *seat) { a.link.Set(cut) }, 12 * time.Second, "deadline exceeded"},
-		"taken by another": {func(s *stage, _ *seat) { s.write(func(r *locks.Record) { r.Holder = "thief" }) }, 3 * time.Second, "not this candidate's any more"},
+		"taken by another": {func(s *stage, _ *seat) { s.write(taken) }, 3 * time.Second, "not this candidate's any more"},
 		"no answers":       {func(_ *stage, a *seat) { a.link.Set(lockstest.Fault{Err: errors.New("503")}) }, 3 * time.Second, "503"},
 	} {
-		for _, call := range []string{"Resign", "HandOver"} {
-			t.Run(call+": "+name, func(t *testing.T) {
-				scenario(t, func(s *stage) {
-					a := s.start("a")
-					a.SetStopTime(test.stop)
-					a.Leads()
-					said := make(chan error, 1)
-					go func() {
-						if call == "Resign" {
-							said <- a.Resign(context.Background())
-						} else {
-							said <- a.HandOver(context.Background(), locks.Successor{Identity: "b"})
-						}
-					}()
-					time.Sleep(time.Second)
-					test.meanwhile(s, a)
-					start := time.Now()
-					err := <-said
-					a.link.Set(lockstest.Fault{})
-					if took, most := time.Since(start), timing.DefaultStopTimeout; took > most {
-						t.Errorf("it took %v to say so, want %v at most", took, most)
-					}
-					if test.says == "" && err != nil {
-						t.Errorf("got %v", err)
-					}
-					if test.says != "" && (!errors.Is(err, election.ErrNotReleased) || !strings.Contains(err.Error(), test.says)) {
-						t.Errorf("got %v, want ErrNotReleased that says %q", err, test.says)
-					}
-				})
+		t.Run(name, func(t *testing.T) {
+			led(t, func(s *stage, a *seat) {
+				a.SetStopTime(test.stop)
+				said := make(chan error, 1)
+				go func() { said <- a.Resign(context.Background()) }()
+				time.Sleep(time.Second)
+				test.meanwhile(s, a)
+				start := time.Now()
+				err := <-said
+				a.link.Set(lockstest.Fault{})
+				if took, most := time.Since(start), timing.DefaultStopTimeout; took > most {
+					t.Errorf("it took %v to say so, want %v at most", took, most)
+				}
+				if test.says == "" && err == nil {
+					return
+				}
+				if !errors.Is(err, election.ErrNotReleased) || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("got %v, want ErrNotReleased that says %q", err, test.says)
+				}
 			})
-		}
+		})
 	}
 }
 
 // TestWorkThatAsksForItsOwnEndIsNotStuck: it cannot wait for its own return.
 func TestWorkThatAsksForItsOwnEndIsNotStuck(t *testing.T) {
-	calls := map[string]func(context.Context, *seat) error{
+	for called, call := range map[string]func(context.Context, *seat) error{
 		"Resign":   func(ctx context.Context, a *seat) error { return a.Resign(ctx) },
 		"HandOver": func(ctx context.Context, a *seat) error { return a.HandOver(ctx, locks.Successor{Identity: "b"}) },
-	}
-	for name, test := range map[string]struct {
-		with  func(context.Context) context.Context
-		takes time.Duration // for the call to return
-	}{
-		"the work's context": {func(ctx context.Context) context.Context { return ctx }, 0},
-		"one made from it":   {context.WithoutCancel, 0},
-		"any other context":  {func(context.Context) context.Context { return context.Background() }, timing.DefaultStopTimeout},
 	} {
-		for called, call := range calls {
-			t.Run(called+" with "+name, func(t *testing.T) {
+		for takes, with := range map[time.Duration]func(context.Context) context.Context{
+			0:                         context.WithoutCancel, // a context made from the work's
+			timing.DefaultStopTimeout: func(context.Context) context.Context { return context.Background() },
+		} {
+			t.Run(fmt.Sprint(called, " takes ", takes), func(t *testing.T) {
 				scenario(t, func(s *stage) {
-					a, led := s.candidate("a"), 0
-					said := make(chan error, 1)
-					s.runs(a, func(ctx context.Context, _ election.Term) error {
-						if led++; led > 1 {
-							<-ctx.Done()
-							return nil
-						}
+					a := s.candidate("a")
+					said := make(chan error, 100)
+					a.Work = func(ctx context.Context, _ election.Term) error {
 						start := time.Now()
-						err := call(test.with(ctx), a)
-						s.want(called+" returns", time.Since(start), test.takes)
+						err := call(with(ctx), a)
+						s.want(called+" returns", time.Since(start), takes)
 						said <- err
 						return err
-					})
+					}
+					a.Start()
 					if err := <-said; !errors.Is(err, election.ErrNotReleased) {
 						t.Errorf("%s: %v, want ErrNotReleased", called, err)
 					}
-					synctest.Wait()
-					if held := s.record().Holder == "a"; held != (test.takes > 0) {
+					a.Stop()
+					s.ends(a)
+					if held := s.record().Holder == "a"; held != (takes > 0) {
 						t.Errorf("the lock is held: %v", held)
 					}
 				})
@@ -291,11 +234,12 @@ func TestARunWithoutWorkIsRefused(t *testing.T) {
 func TestWorkThatEndsItsGoroutineEndsItsTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		wait := s.runs(a, func(context.Context, election.Term) error {
+		a.Work = func(context.Context, election.Term) error {
 			runtime.Goexit()
 			return nil
-		})
-		if err := wait(); !errors.Is(err, election.ErrUnfinished) || !strings.Contains(err.Error(), "Goexit") {
+		}
+		a.Start()
+		if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) || !strings.Contains(err.Error(), "Goexit") {
 			t.Errorf("Run: %v", err)
 		}
 		_, took := s.start("b").Leads()

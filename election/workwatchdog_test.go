@@ -6,13 +6,10 @@ package election_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -21,31 +18,21 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// blockedLog is a sink that blocks forever once it is shut, like a full pipe that nobody
-// reads.
-type blockedLog struct {
-	slowLog
-	shut    atomic.Bool
-	open    chan struct{}
-	unblock func() // permanently; the end of the test does it too
+// pipe blocks whoever writes to it once it is shut, like a full one that nobody reads.
+type pipe struct {
+	shut atomic.Bool
+	open chan struct{}
 }
 
-func newBlockedLog(s *stage) *blockedLog {
-	l := &blockedLog{open: make(chan struct{})}
-	l.unblock = sync.OnceFunc(func() { close(l.open) })
-	s.T.Cleanup(l.unblock)
-	return l
+func newPipe(s *stage) *pipe {
+	p := &pipe{open: make(chan struct{})}
+	s.T.Cleanup(func() { close(p.open) })
+	return p
 }
 
-func (l *blockedLog) WithValues(...any) logr.LogSink { return l }
-
-func (l *blockedLog) Info(int, string, ...any) { l.wait() }
-
-func (l *blockedLog) Error(error, string, ...any) { l.wait() }
-
-func (l *blockedLog) wait() {
-	if l.shut.Load() {
-		<-l.open
+func (p *pipe) write(string) {
+	if p.shut.Load() {
+		<-p.open
 	}
 }
 
@@ -76,11 +63,10 @@ func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
 			scenario(t, func(s *stage) {
 				var start time.Time
 				overruns := make(chan overran, 10)
-				log := newBlockedLog(s)
-				a := s.start("a", watched(overruns, &start), func(c *election.Config) {
-					c.Logger = logr.New(log)
+				log := newPipe(s)
+				a := s.start("a", watched(overruns, &start), logging(log.write), func(c *election.Config) {
 					c.Health.Check = func(context.Context) error {
-						log.wait()
+						log.write("")
 						return nil
 					}
 				})
@@ -162,8 +148,8 @@ func TestALossShortensTheTimeToStop(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var start time.Time
 		overruns := make(chan overran, 10)
-		log := newBlockedLog(s)
-		a := s.start("a", watched(overruns, &start), func(c *election.Config) { c.Logger = logr.New(log) })
+		log := newPipe(s)
+		a := s.start("a", watched(overruns, &start), logging(log.write))
 		a.SetStopTime(time.Hour)
 		a.Leads()
 		start = time.Now()

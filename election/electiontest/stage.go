@@ -57,6 +57,8 @@ type Seat struct {
 	Leading chan election.Term // gets each term when its work begins
 	Ended   chan error         // gets the cause of each term's end when the work learns of it
 	Quit    chan error         // makes the work return what it gets
+	// Work replaces work that waits for Quit or for the end of its term. Set it before Start.
+	Work func(context.Context, election.Term) error
 
 	stage    *Stage
 	stopTime atomic.Int64
@@ -72,20 +74,22 @@ func (s *Stage) Seat(config election.Config) *Seat {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return &Seat{
-		Elector: e, stage: s, done: make(chan struct{}),
-		Leading: make(chan election.Term, 100), Ended: make(chan error, 100), Quit: make(chan error),
+	c := &Seat{
+		Elector: e, stage: s, Leading: make(chan election.Term, 100), Ended: make(chan error, 100), Quit: make(chan error),
 	}
+	c.Work = c.work
+	return c
 }
 
-// Start lets c campaign, and waits until all is quiet.
+// Start lets c campaign, perhaps once more, and waits until all is quiet.
 func (c *Seat) Start() {
 	ctx, cancel := context.WithCancel(context.Background()) // T's context ends before its cleanups
-	c.cancel = cancel
+	done := make(chan struct{})
+	c.cancel, c.done = cancel, done
 	c.stage.seats = append(c.stage.seats, c)
 	go func() {
-		defer close(c.done)
-		c.err = c.Run(ctx, c.stage.History.Lead(c.work))
+		defer close(done)
+		c.err = c.Run(ctx, c.stage.History.Lead(c.Work))
 	}()
 	synctest.Wait()
 }

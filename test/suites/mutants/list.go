@@ -19,7 +19,7 @@ var mutants = []mutant{
 		if a.newest {`, `case a.err != nil:
 		l.trust.extend(a.sent, l.config.Timing.RenewDeadline)
 		if a.newest {`,
-		"election/TestS1ARenewalThatFailsExtendsNothing"},
+		"election/TestS1NothingButAnAcknowledgedRenewalExtendsTrust"},
 	{"S1", "no timer ends the work when trust runs out",
 		"election/term.go", `			t.finish()
 			expired()`, `			t.finish()
@@ -65,13 +65,13 @@ var mutants = []mutant{
 		"election/TestTimingThatBreaksTheLawIsRefusedWithTheNumbers"},
 	{"S3", "a lease is taken after nine tenths of it",
 		"election/internal/rules/free.go", `at := o.seen.Add(o.durationOf(o.renewal))`, `at := o.seen.Add(o.durationOf(o.renewal) * 9 / 10)`,
-		"election/TestS3ANewcomerWaitsInFullFromItsFirstSight"},
+		"election/TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal"},
 	{"S3", "a renewal does not restart the wait",
 		"locks/record.go", `r.RenewTime.UnixMicro() == o.RenewTime.UnixMicro()`, `true`,
-		"election/TestS3ANewSpecStartsTheWaitAnew"},
+		"election/TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal"},
 	{"S3", "whoever waits goes by its own lease, not by the record's",
 		"election/internal/rules/free.go", `return min(r.LeaseDuration, Longest)`, `return o.self.Lease`,
-		"election/TestGarbageInTheRecordNeverMakesTwoLeaders"},
+		"election/TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal"},
 	{"M4", "a legacy lock that a backup brought back without its owner is removed beside legacy pods",
 		"locks/multilock/shield/rules.go", `if !r.record.Bare { // else`, `if r.record.Bare {
 			return step{do: remove}
@@ -80,13 +80,10 @@ var mutants = []mutant{
 		"locks/multilock/shield/TestM4AnEmptyConfigMapWithoutAnOwnerGivesWayOnceNoLegacyPodIsLeft"},
 	{"S3", "a record that somebody else emptied counts as given up",
 		"election/internal/rules/free.go", `case !released(r) && !clearedItsOwn(o.renewal, r):`, `case false:`,
-		"election/TestS3ALeaseThatAnotherClearedIsNotGivenUp"},
+		"election/TestS3AnEmptyRecordIsFreeOnlyIfItsHolderGaveItUp"},
 	{"S3", "a former holder reclaims an emptied record that another had since",
 		"election/internal/rules/observer.go", ` && r.Transitions == o.term.transitions`, ``,
 		"election/TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince"},
-	{"S9", "an emptied record is reclaimed though another process of the same name had it since",
-		"election/internal/rules/trail.go", `!o.holds(r)`, `r.Holder != o.self.Identity`,
-		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
 	{"mend", "what no write mends is written again and again",
 		"election/renewing.go", `case !l.mended:`, `case true:`,
 		"election/TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre"},
@@ -119,7 +116,7 @@ var mutants = []mutant{
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "a release takes another term of the same name for its own",
 		"election/internal/rules/observer.go", `d.Nonce == o.self.Nonce && d.Token <= o.self.Token`, `d.Nonce == o.self.Nonce`,
-		"election/TestS5ATermOfAnotherProcessBySameNameIsNotReleasedNorReclaimed"},
+		"election/TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce"},
 	{"S5", "the lock is released before the work has returned",
 		"election/stopping.go", `l.endTerm(cause, l.config.Timing.StopTimeout)`, `l.endTerm(cause, l.config.Timing.StopTimeout)
 		l.giveUp(false)`,
@@ -157,7 +154,7 @@ var mutants = []mutant{
 		"election/TestS6NothingIsReleasedWhileAWriteHasNoAnswer"},
 	{"S6", "an earlier renewal that a read shows confirms the last",
 		"election/exchange.go", `if s.Record.SameRenewal(f.record) && `, `if `,
-		"election/TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing"},
+		"election/TestS1NothingButAnAcknowledgedRenewalExtendsTrust"},
 	{"S6", "a watch alone confirms a write",
 		"election/exchange.go", `!x.showsNewest(read) || !x.observer.Exact()`, `!x.observer.Exact()`,
 		"election/TestS6AWatchThatShowsARenewalConfirmsNothing"},
@@ -209,7 +206,7 @@ var mutants = []mutant{
 		"election/TestS7AnotherHolderEndsTheTermAtOnce"},
 	{"S7", "a newer token does not end the term",
 		"election/internal/rules/observer.go", `return fmt.Sprintf("another process of this identity took it: the record has the newer token %d", r.Details.Token)`, `return fmt.Sprint()`,
-		"election/TestS7ANewerTokenEndsTheTermAtOnce"},
+		"election/TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce"},
 	{"S8", "a late answer to the acquisition of a former term begins another",
 		"election/exchange.go", `if f.op == opAcquire {`, `if false {`,
 		"election/TestS8AnAnswerOfAFormerTermWinsNothingThoughItsRecordStands"},
@@ -267,7 +264,7 @@ var mutants = []mutant{
 		"election/TestS11DetailsOfAnotherHolderAreNotBelieved"},
 	{"S11", "a takeover believes what is said of another holder",
 		"election/internal/rules/free.go", `if last.Details.Holder == last.Holder {`, `if true {`,
-		"election/TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder"},
+		"election/TestS11DetailsOfAnotherHolderAreNotBelieved"},
 	{"S12", "connections close in good order, and the kernel delivers what was sent",
 		"internal/transport/conns.go", `l.SetLinger(0)`, `l.SetLinger(-1)`,
 		"internal/transport/TestCloseConnectionsEndsRequestsAndDials"},
@@ -603,7 +600,7 @@ var mutants = []mutant{
 		"locks/record.go", `r.Transitions == o.Transitions
 `, `r.Transitions == o.Transitions && r.Details.Request == o.Details.Request
 `,
-		"election/TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWait"},
+		"election/TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal"},
 	{"evacuation", "a leader hands over into an evacuated zone",
 		"election/handover.go", `to.Identity == "" && slices.Contains(away, p.Zone)`, `false`,
 		"election/TestWhoWouldComeFirstIsHandedOverTo"},

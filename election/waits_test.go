@@ -1,0 +1,212 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// sight is what a follower sees of a record, and how long it then waits for the lock.
+type sight struct {
+	hands []func(*locks.Record) // the first was there before it, each other one follows after a pause
+	wait  time.Duration         // after the last
+	cause status.Cause          // of its term; empty if that does not matter
+	pause time.Duration         // a second if it is zero
+}
+
+// waits tests how long followers wait for a lock.
+func waits(t *testing.T, sights map[string]sight, change ...func(*election.Config)) {
+	t.Helper()
+	for name, see := range sights {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				s.write(see.hands[0])
+				a := s.start("a", change...)
+				for _, hand := range see.hands[1:] {
+					time.Sleep(max(see.pause, time.Second))
+					a.Idles()
+					s.write(hand)
+				}
+				if see.wait > 0 { // which may be longer than Leads waits
+					time.Sleep(see.wait - 1)
+					a.Idles()
+				}
+				term, took := a.Leads()
+				s.want("a leads", took, min(see.wait, 1))
+				if see.cause != "" && term.Cause != see.cause {
+					t.Errorf("the term is %+v, want the cause %s", term, see.cause)
+				}
+			})
+		})
+	}
+}
+
+// seen puts the hands of a sight in a row.
+func seen(hands ...func(*locks.Record)) []func(*locks.Record) { return hands }
+
+// is has a record replaced.
+func is(record locks.Record) func(*locks.Record) {
+	return func(r *locks.Record) { *r = record }
+}
+
+// held is the record of a holder that renews it now, for so long.
+func held(lasts time.Duration) func(*locks.Record) {
+	return func(r *locks.Record) { *r = locks.Record{Holder: "x", LeaseDuration: lasts, RenewTime: time.Now()} }
+}
+
+// lasting changes the duration alone.
+func lasting(d time.Duration) func(*locks.Record) {
+	return func(r *locks.Record) { r.LeaseDuration = d }
+}
+
+// emptied takes the holder's name off, and nothing else.
+func emptied(r *locks.Record) { r.Holder = "" }
+
+// replaced is a record without everything that an object without a spec and annotations lacks.
+func replaced(r *locks.Record) { *r = locks.Record{} }
+
+// labeled changes what is not about the term.
+func labeled(r *locks.Record) { r.Details.Node = time.Now().String() }
+
+// asked asks for a handover, as kubectl does.
+func asked(r *locks.Record) { r.Details.Request = `{"holder":"x","identity":"c"}` }
+
+// renewed is another renewal of the same holder.
+func renewed(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) }
+
+// released is what client-go's release does.
+func released(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() }
+
+// taken is what client-go's takeover does. Annotations stay.
+func taken(r *locks.Record) {
+	r.Holder, r.LeaseDuration, r.RenewTime = "client-go", lease, time.Now()
+	r.Transitions++
+}
+
+// TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal.
+func TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal(t *testing.T) {
+	nobody := is(locks.Record{Holder: "x", LeaseDuration: lease}) // somebody removed the times, perhaps from a record that was not seen
+	endless := is(locks.Record{Holder: "x", RenewTime: time.Now()})
+	strange := is(locks.Record{Holder: "y", RenewTime: time.Now()})
+	waits(t, map[string]sight{
+		"a newcomer":                  {hands: seen(held(lease)), wait: lease, cause: status.CauseExpired},
+		"a renewal":                   {hands: seen(held(lease), renewed), wait: lease},
+		"no renewals":                 {hands: seen(held(lease), labeled, labeled, labeled), wait: lease - 3*time.Second},
+		"requests for a handover":     {hands: seen(held(lease), asked, labeled, asked), wait: lease - 3*time.Second},
+		"two versions without times":  {hands: seen(nobody, nobody), wait: lease},
+		"shortened by a hand":         {hands: seen(held(lease), lasting(time.Second)), wait: lease - time.Second},
+		"its duration taken off":      {hands: seen(held(lease), lasting(0)), wait: lease - time.Second},
+		"lengthened by a hand":        {hands: seen(held(lease), lasting(2*lease)), wait: 2*lease - time.Second},
+		"lengthened, then undone":     {hands: seen(held(lease), lasting(2*lease), lasting(lease)), wait: 2*lease - 2*time.Second},
+		"shortened by its holder":     {hands: seen(held(2*lease), held(lease)), wait: lease},
+		"its duration and times gone": {hands: seen(held(2*lease), is(locks.Record{Holder: "x"})), wait: 2 * lease},
+		"no duration, then one":       {hands: seen(endless, held(40*time.Second)), wait: 40 * time.Second, pause: 10 * time.Hour},
+		"no duration, then released":  {hands: seen(endless, released), pause: 10 * time.Hour},
+		"a negative duration":         {hands: seen(held(-time.Hour), released), pause: 10 * time.Hour},
+		"no duration or times":        {hands: seen(is(locks.Record{Holder: "x"}), taken), wait: lease, pause: 10 * time.Hour},
+		"no duration after another's": {hands: seen(held(lease), strange, labeled, labeled, taken), wait: lease, pause: lease - time.Second},
+	})
+}
+
+// TestS2TimesInARecordCountForNothing: a candidate that has just started waits for a whole lease,
+// whatever the record says about when it was written.
+func TestS2TimesInARecordCountForNothing(t *testing.T) {
+	sights := map[string]sight{}
+	for name, written := range map[string]time.Time{
+		"an hour ago": time.Now().Add(-time.Hour), "in the future": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+		"by a clock that is not set": time.Unix(0, 0), "never": {},
+	} {
+		record := locks.Record{Holder: "x", LeaseDuration: lease, AcquireTime: written, RenewTime: written}
+		sights[name] = sight{hands: seen(is(record)), wait: lease}
+	}
+	waits(t, sights)
+}
+
+// TestS3AnEmptyRecordIsFreeOnlyIfItsHolderGaveItUp: after a zonelect term the record must note its token as
+// released, and any other release has a new renewTime and the shortest lease.
+func TestS3AnEmptyRecordIsFreeOnlyIfItsHolderGaveItUp(t *testing.T) {
+	of := func(token, released uint64) func(*locks.Record) {
+		return is(locks.Record{LeaseDuration: time.Second, Details: locks.Details{Holder: "y", Token: token, Released: released}})
+	}
+	ours := func(token uint64) func(*locks.Record) {
+		return func(r *locks.Record) {
+			held(lease)(r)
+			r.Details = locks.Details{Holder: "x", Token: token, Nonce: "x"}
+		}
+	}
+	longer := is(locks.Record{LeaseDuration: 2 * lease, RenewTime: time.Now()})
+	waits(t, map[string]sight{
+		"nobody held it":                  {hands: seen(is(locks.Record{LeaseDuration: lease}))},
+		"it says nothing":                 {hands: seen(replaced)},
+		"released":                        {hands: seen(of(3, 3))},
+		"not released":                    {hands: seen(of(3, 0)), wait: lease},
+		"no token":                        {hands: seen(of(0, 0)), wait: lease},
+		"another token":                   {hands: seen(of(3, 2)), wait: lease},
+		"a renewal that was emptied":      {hands: seen(is(locks.Record{LeaseDuration: lease, RenewTime: time.Now()})), wait: lease},
+		"emptied twice":                   {hands: seen(held(2*lease), emptied, released), wait: 2 * lease},
+		"emptied, then as a release":      {hands: seen(longer, released), wait: 2 * lease},
+		"emptied, then without a lease":   {hands: seen(longer, is(locks.Record{RenewTime: time.Now()})), wait: 2 * lease},
+		"emptied, then as an end":         {hands: seen(longer, is(locks.Record{LeaseDuration: time.Second, Transitions: 7})), wait: 2 * lease},
+		"client-go's release":             {hands: seen(ours(3), taken, released), cause: status.CauseReleased},
+		"client-go's, or that of a token": {hands: seen(ours(0), taken, released), wait: lease, cause: status.CauseCleared},
+	})
+	for trace, details := range map[string]locks.Details{
+		"no traces":            {},
+		"a release of ours":    {Holder: "z", Token: 3, Released: 3, Nonce: "z"},
+		"a term of ours":       {Holder: "z", Token: 3, Nonce: "z"},
+		"an old token, unsure": {Holder: "z"},
+	} {
+		sights := map[string]sight{}
+		for what, hand := range map[string]func(*locks.Record){
+			"the holder":               emptied,
+			"the holder and the lease": func(r *locks.Record) { r.Holder, r.LeaseDuration = "", time.Second },
+			"the holder and the time":  func(r *locks.Record) { r.Holder, r.RenewTime = "", time.Now() },
+			"the times, with a lease":  func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Time{} },
+			"all of it":                func(r *locks.Record) { *r = locks.Record{Details: r.Details} },
+		} {
+			foreign := func(r *locks.Record) { held(2 * lease)(r); r.Details = details }
+			sights[trace+", "+what] = sight{hands: seen(foreign, hand), wait: 2 * lease, cause: status.CauseCleared}
+		}
+		waits(t, sights)
+	}
+}
+
+// TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut: client-go wrote it, or a zonelect
+// version from before there were nonces.
+func TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut(t *testing.T) {
+	sights := map[string]sight{}
+	for name, details := range map[string]locks.Details{
+		"client-go's":       {},
+		"on others' traces": {Holder: "other", Token: 3, Nonce: "other"},
+		"an old zonelect's": {Holder: "a", Zone: "z"},
+	} {
+		now := time.Now()
+		own := locks.Record{Holder: "a", LeaseDuration: lease, RenewTime: now, AcquireTime: now, Details: details}
+		sights[name] = sight{hands: seen(is(own)), wait: lease}
+	}
+	waits(t, sights)
+}
+
+func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
+	sights := map[string]sight{}
+	for _, wild := range []time.Duration{-time.Hour, 0, time.Second, lease + 1, 1 << 62} {
+		gave := func(r *locks.Record) {
+			released(r)
+			r.Details = locks.Details{Holder: "x", Token: 3, Released: 3, Handover: locks.Handover{To: "nobody", Precedence: wild}}
+		}
+		sights[fmt.Sprint(wild)] = sight{hands: seen(held(lease), gave), wait: min(max(0, wild), lease)}
+	}
+	// What client-go leaves of a handover when it takes the lock and releases it names nobody.
+	named := is(locks.Record{LeaseDuration: time.Second, Details: locks.Details{
+		Holder: "x", Token: 3, Released: 3, Handover: locks.Handover{To: "nobody", Precedence: time.Minute},
+	}})
+	sights["client-go's"] = sight{hands: seen(named, taken, released)}
+	waits(t, sights)
+}
