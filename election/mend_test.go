@@ -195,6 +195,33 @@ func TestS3AHandThatEmptiesTheRecordFindsTheNameBack(t *testing.T) {
 	}
 }
 
+// TestS3AnEmptyRecordThatSaysNothingOfItsTermIsNotReclaimed: a candidate of another program may have had the
+// lock, and may go on.
+func TestS3AnEmptyRecordThatSaysNothingOfItsTermIsNotReclaimed(t *testing.T) {
+	for name, hand := range map[string]func(*locks.Record){
+		"nothing is left":  replaced,
+		"no nonce":         func(r *locks.Record) { r.Holder, r.Details.Nonce = "", "" },
+		"of a later term":  func(r *locks.Record) { *r = locks.Record{Details: r.Details, Transitions: r.Transitions + 1} },
+		"another's traces": is(locks.Record{Details: locks.Details{Holder: "z", Token: 1}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.SetStopTime(3 * time.Second)
+				a.Leads()
+				time.Sleep(interval + time.Millisecond)
+				s.write(hand)
+				a.Loses()
+				time.Sleep(2 * time.Second)
+				s.holds("while the work stops", "")
+				if _, took := a.Leads(); took < lease-2*time.Second {
+					t.Errorf("a leads again after %v", took)
+				}
+			})
+		})
+	}
+}
+
 // TestS3TheNameGoesBackByCompareAndSwap: whoever takes the emptied record first has it.
 func TestS3TheNameGoesBackByCompareAndSwap(t *testing.T) {
 	scenario(t, func(s *stage) {

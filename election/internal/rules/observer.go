@@ -54,7 +54,6 @@ type Observer struct {
 	restored     bool      // renewal's term came back: the history went back, or somebody put it back over another's
 
 	origin       origin // of renewal, if this candidate created its object
-	trail        trail  // of this candidate's own records
 	watchMaySkip bool   // the lock's watches may leave something out
 	exact        bool   // the watches leave nothing out, and show records as they were written
 	processLock  string // of this process
@@ -94,7 +93,7 @@ func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool,
 		o.missed(now)
 		return true
 	case o.known && s.Version.Number < asOf.Number:
-		o.startOver, o.trail = true, trail{}
+		o.startOver = true
 	case s.Version.Number == o.newest.Version.Number && knewGone:
 		// The record exists, although something said that it did not.
 	case o.known && s.Version.Number <= o.newest.Version.Number:
@@ -114,7 +113,6 @@ func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool
 		o.missed(now) // as after a read that found nothing
 	}
 	o.traceOrigin(e, after)
-	o.followTrail(e, after)
 	return news
 }
 
@@ -123,7 +121,6 @@ func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool
 func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
-	defer o.noteOwn()
 	first, lostPart := !o.known, o.lostPart(s)
 	o.findOrigin(s, now)
 	o.known, o.newest = true, s
@@ -282,9 +279,8 @@ func (o *Observer) IsOfThisProcess(r locks.Record) bool {
 }
 
 // MayReclaim reports whether the record is of a term of this candidate that was not given
-// up: this candidate still holds the lock, or somebody emptied the record and nobody took
-// the lock since. The record may still say so, or else the trail tells it. A candidate waits
-// for its own forfeited term as for another candidate's.
+// up: this candidate still holds the lock, or somebody emptied the record, which still says
+// whose term it was. A candidate waits for its own forfeited term as for another candidate's.
 func (o *Observer) MayReclaim() bool {
 	r := o.renewal
 	switch {
@@ -295,8 +291,7 @@ func (o *Observer) MayReclaim() bool {
 	case o.gaveUp:
 		return false
 	}
-	kept := o.wrote(r) && !released(r) && o.prior.Holder == o.self.Identity && r.Transitions == o.term.transitions
-	return kept || o.newest.Version.Exists() && o.wasMine()
+	return o.wrote(r) && !released(r) && o.prior.Holder == o.self.Identity && r.Transitions == o.term.transitions
 }
 
 // wrote reports whether this process wrote a record, or took the lock with it. Two
