@@ -5,8 +5,8 @@ package ctrlruntime
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"time"
 
@@ -69,21 +69,9 @@ func (c termCache) WaitForCacheSync(ctx context.Context) bool {
 	return toolscache.WaitForCacheSync(ctx.Done(), func() bool { return len(c.term.missing()) == 0 })
 }
 
-// RemoveInformer removes the indexes, too.
-func (c termCache) RemoveInformer(ctx context.Context, o client.Object) error {
-	of, err := c.indexOf(o, "")
-	if err != nil {
-		return err
-	}
-	c.term.mu.Lock()
-	delete(c.term.used, of)
-	delete(c.term.used, index{kind: of.kind})
-	c.term.mu.Unlock()
-	l := c.term.lasting
-	l.indexing.Lock()
-	defer l.indexing.Unlock()
-	maps.DeleteFunc(l.indexes, func(i index, _ *term) bool { return i.kind == of.kind && i.form == of.form })
-	return c.Cache.RemoveInformer(ctx, o)
+// RemoveInformer refuses: the next term would count on its indexes.
+func (c termCache) RemoveInformer(context.Context, client.Object) error {
+	return errors.New("informers serve all terms, so none can remove one")
 }
 
 // index is an index of the lasting manager's cache.

@@ -144,7 +144,8 @@ func (everywhere) NeedLeaderElection() bool { return false }
 // starts run each time. Lead and Start return an error if setup does, or if something in it cannot be
 // repeated: the registration of webhooks, probes and metrics, and runnables that need no leader, all
 // of which belong to the manager itself; or an index that two setups make. The first call that indexes
-// a field wins, so its function must not depend on the term.
+// a field wins, so its function must not depend on the term. Informers and their indexes stay: a term
+// cannot remove one.
 //
 // A reconciler that ignores its context goes on when the term has ended, up to StopGrace, but none
 // begins: see [Gate] for queues other than the default one.

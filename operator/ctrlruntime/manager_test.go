@@ -46,12 +46,17 @@ func TestAManagersElectionIsWhatItsOptionsSay(t *testing.T) {
 	if s := m.Election.Status(); s.Lock.Namespace != "ns" || s.Lock.Name != "op" || s.Identity != "me" {
 		t.Errorf("the election is %+v", s)
 	}
-	if got := m.Election.Timing(); got.LeaseDuration != time.Minute || got.RenewDeadline != 30*time.Second || got.RenewInterval != timing.DefaultRenewInterval {
-		t.Errorf("the timing is %+v", got)
+	if got := durations(m); !slices.Equal(got, []time.Duration{time.Minute, 30 * time.Second, timing.DefaultRenewInterval}) {
+		t.Errorf("the timing is %v", got)
 	}
 	if _, err := m.GuardedClient(); err != nil {
 		t.Errorf("GuardedClient: %v", err)
 	}
+}
+
+func durations(m *Manager) []time.Duration {
+	t := m.Election.Timing()
+	return []time.Duration{t.LeaseDuration, t.RenewDeadline, t.RenewInterval}
 }
 
 func TestAManagerWithoutElectionIsControllerRuntimes(t *testing.T) {
@@ -63,6 +68,9 @@ func TestAManagerWithoutElectionIsControllerRuntimes(t *testing.T) {
 	}
 	if c, err := m.GuardedClient(); err != nil || c != m.GetClient() {
 		t.Errorf("GuardedClient: %v", err)
+	}
+	if err := m.Election.Alive(nil); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -79,26 +87,10 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	} {
 		o := options()
 		change(&o)
-		if _, err := NewManager(nowhere, o, self); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := NewManager(nowhere, o, self)
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, timing.ErrInvalid) != (want == "LeaseDuration") {
 			t.Errorf("want %q, got: %v", want, err)
 		}
-	}
-	o := options()
-	o.LeaseDuration = ptr.To(5 * time.Second)
-	if _, err := NewManager(nowhere, o, self); !errors.Is(err, timing.ErrInvalid) {
-		t.Errorf("want timing.ErrInvalid, got: %v", err)
-	}
-}
-
-func TestALiveManagerWithoutElectionIsAlive(t *testing.T) {
-	o := options()
-	o.LeaderElection = false
-	m, err := NewManager(nowhere, o, self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Election.Alive(nil); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -149,48 +141,41 @@ func scaffold(join func(o *operator.Options, own *flag.FlagSet) error) (*Manager
 }
 
 func TestAProgramOfKubebuildersHasItsElectionWhateverItsFlags(t *testing.T) {
-	byFlag := func(args ...string) func(*operator.Options, *flag.FlagSet) error {
-		return func(o *operator.Options, own *flag.FlagSet) error {
-			o.AddGoFlags(own)
-			return own.Parse(args)
-		}
+	byFlag := func(o *operator.Options, own *flag.FlagSet, args []string) error {
+		o.AddGoFlags(own)
+		return own.Parse(args)
 	}
-	byPflag := func(args ...string) func(*operator.Options, *flag.FlagSet) error {
-		return func(o *operator.Options, own *flag.FlagSet) error {
-			all := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-			all.AddGoFlagSet(own)
-			o.AddFlags(all)
-			return all.Parse(args)
-		}
+	byPflag := func(o *operator.Options, own *flag.FlagSet, args []string) error {
+		all := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+		all.AddGoFlagSet(own)
+		o.AddFlags(all)
+		return all.Parse(args)
 	}
-	alone := func(args ...string) func(*operator.Options, *flag.FlagSet) error {
-		return func(_ *operator.Options, own *flag.FlagSet) error { return own.Parse(args) }
-	}
-	for name, tc := range map[string]struct {
-		join   func(*operator.Options, *flag.FlagSet) error
-		timing []time.Duration // none: no election
+	alone := func(_ *operator.Options, own *flag.FlagSet, args []string) error { return own.Parse(args) }
+	for _, tc := range []struct {
+		name string
+		join func(o *operator.Options, own *flag.FlagSet, args []string) error
+		args string
+		want []time.Duration // none: no election
 	}{
-		"zero Options, not elected":    {alone(), nil},
-		"zero Options, elected":        {alone("--leader-elect"), []time.Duration{time.Minute, 40 * time.Second, 5 * time.Second}},
-		"package flag, not elected":    {byFlag(), nil},
-		"package flag, elected":        {byFlag("--leader-elect"), []time.Duration{time.Minute, 40 * time.Second, 5 * time.Second}},
-		"package flag, lease by flag":  {byFlag("--leader-elect", "--leader-elect-lease-duration=90s"), []time.Duration{90 * time.Second, 40 * time.Second, 5 * time.Second}},
-		"pflag, not elected":           {byPflag(), nil},
-		"pflag, elected":               {byPflag("--leader-elect"), []time.Duration{time.Minute, 40 * time.Second, 5 * time.Second}},
-		"pflag, renew deadline by one": {byPflag("--leader-elect=true", "--leader-elect-renew-deadline=30s"), []time.Duration{time.Minute, 30 * time.Second, 5 * time.Second}},
+		{"zero Options", alone, "", nil},
+		{"zero Options", alone, "--leader-elect", []time.Duration{60, 40, 5}},
+		{"package flag", byFlag, "", nil},
+		{"package flag", byFlag, "--leader-elect --leader-elect-lease-duration=90s", []time.Duration{90, 40, 5}},
+		{"pflag", byPflag, "", nil},
+		{"pflag", byPflag, "--leader-elect=true --leader-elect-renew-deadline=30s", []time.Duration{60, 30, 5}},
 	} {
-		m, err := scaffold(tc.join)
-		switch {
-		case err != nil:
-			t.Errorf("%s: %v", name, err)
-		case tc.timing == nil && m.Election != nil:
-			t.Errorf("%s: it is elected", name)
-		case tc.timing == nil:
-		case m.Election == nil:
-			t.Errorf("%s: it is not elected", name)
-		default:
-			if got := m.Election.Timing(); !slices.Equal(tc.timing, []time.Duration{got.LeaseDuration, got.RenewDeadline, got.RenewInterval}) {
-				t.Errorf("%s: the timing is %+v", name, got)
+		m, err := scaffold(func(o *operator.Options, own *flag.FlagSet) error { return tc.join(o, own, strings.Fields(tc.args)) })
+		if err != nil || (m.Election == nil) != (tc.want == nil) {
+			t.Errorf("%s %s: %v", tc.name, tc.args, err)
+			continue
+		}
+		if m.Election == nil {
+			continue
+		}
+		for i, got := range durations(m) {
+			if got != tc.want[i]*time.Second {
+				t.Errorf("%s %s: the timing is %v", tc.name, tc.args, durations(m))
 			}
 		}
 	}

@@ -6,10 +6,8 @@ package ctrlruntime
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"regexp"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -22,12 +20,6 @@ import (
 	"github.com/zonelect/zonelect/operator"
 )
 
-// later are the metrics of alerts that a manager has only when there is something to tell.
-var later = map[string]bool{
-	"election_renewal_duration_seconds_count": true, "election_stop_overruns_total": true,
-	"election_migration_phase": true,
-}
-
 // metricsOf returns what the endpoint of a manager says while it leads.
 func metricsOf(t *testing.T, name string, o operator.Options) string {
 	t.Helper()
@@ -38,14 +30,9 @@ func metricsOf(t *testing.T, name string, o operator.Options) string {
 		"metadata": map[string]any{"name": "op-1", "namespace": "ns", "uid": "uid"},
 	}})
 	defer stop()
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	free := httptest.NewServer(nil)
+	free.Close()
+	address := free.Listener.Addr().String()
 	mgr, err := NewManager(config, ctrl.Options{
 		Metrics:        metricsserver.Options{BindAddress: address},
 		LeaderElection: true, LeaderElectionID: name, LeaderElectionNamespace: "ns",
@@ -77,38 +64,15 @@ func metricsOf(t *testing.T, name string, o operator.Options) string {
 	return string(text)
 }
 
-// TestAManagerShowsWhatTheAlertsAreAbout with nothing but NewManager, and so does the next one of
-// the process.
-func TestAManagerShowsWhatTheAlertsAreAbout(t *testing.T) {
-	rules, err := os.ReadFile("../../config/monitoring/prometheus/rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := regexp.MustCompile(`\b(election_[a-z_]+)[{\[]`).FindAllStringSubmatch(string(rules), -1)
-	if len(names) == 0 {
-		t.Fatal("the alerts are about nothing")
-	}
-	for _, lock := range []string{"first", "second"} {
-		text := metricsOf(t, lock, operator.Options{})
-		for _, name := range names {
-			if !later[name[1]] && !strings.Contains(text, "\n"+name[1]+"{") {
-				t.Errorf("%s: there is no %s", lock, name[1])
-			}
+// TestAManagerShowsItsElection with nothing but NewManager, and so does the next one of the process. One with a
+// provider shows it there alone.
+func TestAManagerShowsItsElection(t *testing.T) {
+	for lock, o := range map[string]operator.Options{"first": {}, "second": {}, "third": {MeterProvider: noop.NewMeterProvider()}} {
+		text := metricsOf(t, lock, o)
+		ours := `election_leader{election_lock_kind="Lease",election_lock_name="` + lock + `",k8s_namespace_name="ns"} 1`
+		clientGos := `leader_election_master_status{name="` + lock + `"} 1`
+		if strings.Contains(text, "\n"+ours+"\n") != (o.MeterProvider == nil) || !strings.Contains(text, "\n"+clientGos+"\n") {
+			t.Errorf("is there %s, and %s, in\n%s", ours, clientGos, text)
 		}
-		for _, line := range []string{
-			`election_leader{election_lock_kind="Lease",election_lock_name="` + lock + `",k8s_namespace_name="ns"} 1`,
-			`leader_election_master_status{name="` + lock + `"} 1`,
-		} {
-			if !strings.Contains(text, line+"\n") {
-				t.Errorf("no line is %s", line)
-			}
-		}
-	}
-}
-
-// TestAManagerWithAProviderShowsItsMetricsThereAlone: one that does nothing switches them off.
-func TestAManagerWithAProviderShowsItsMetricsThereAlone(t *testing.T) {
-	if text := metricsOf(t, "third", operator.Options{MeterProvider: noop.NewMeterProvider()}); strings.Contains(text, `election_lock_name="third"`) {
-		t.Errorf("the endpoint says:\n%s", text)
 	}
 }
