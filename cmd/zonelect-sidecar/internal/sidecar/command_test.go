@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -234,9 +233,11 @@ func (b *bench) says(begins string) string {
 	return ""
 }
 
-func TestACommandKnowsItsTerm(t *testing.T) {
+func TestACommandKnowsItsTermAndGetsSignals(t *testing.T) {
 	b := newBench(t, roleObey)
 	r := b.lead()
+	b.signals <- syscall.SIGHUP
+	b.says("got hangup")
 	b.server.Mu.Lock()
 	holder := b.server.Objects[leasePath]["spec"].(map[string]any)["holderIdentity"]
 	b.server.Mu.Unlock()
@@ -246,16 +247,10 @@ func TestACommandKnowsItsTerm(t *testing.T) {
 }
 
 // free is an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
+func free() string {
+	s := httptest.NewServer(nil)
+	s.Close()
+	return s.Listener.Addr().String()
 }
 
 // get returns what is served at a URL as long as the test runs.
@@ -265,8 +260,8 @@ func get(t *testing.T, url string) (code int, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +271,7 @@ func get(t *testing.T, url string) (code int, text string) {
 // TestASidecarShowsMetricsAndHealth on an address of their own, where nothing else is served.
 func TestASidecarShowsMetricsAndHealth(t *testing.T) {
 	b := newBench(t, roleObey)
-	b.options.metrics = free(t)
+	b.options.metrics = free()
 	b.lead()
 	for path, want := range map[string]string{
 		"/healthz": "ok",
@@ -332,7 +327,7 @@ func TestALostTermLeavesNothingForTheNextToOverlapWith(t *testing.T) {
 		LeaseDuration: 2 * time.Second, RenewDeadline: 500 * time.Millisecond, RenewInterval: 100 * time.Millisecond,
 		Exclusive: true, StopTimeout: time.Second,
 	}
-	b.options.metrics = free(t)
+	b.options.metrics = free()
 	first := b.lead()
 	b.refuses.Store(true)
 	for !gone(first.pid) {
@@ -415,13 +410,6 @@ func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
 	if got, want := r.follow(t.Context(), election.Term{}, p, l), codeSignaled+int(syscall.SIGKILL); got != want {
 		t.Errorf("exit code %d, want %d", got, want)
 	}
-}
-
-func TestSignalsArePassedOnToTheCommandThatRuns(t *testing.T) {
-	b := newBench(t, roleObey)
-	b.lead()
-	b.signals <- syscall.SIGHUP
-	b.says("got hangup")
 }
 
 func TestWhatEndsWhileNoCommandRunsIsReaped(t *testing.T) {
