@@ -42,7 +42,7 @@ type LeaderElector struct {
 
 	turn    chan struct{} // holds the call of Run whose election goes on
 	current atomic.Pointer[operator.Election]
-	last    atomic.Pointer[work] // nil before the first
+	last    atomic.Pointer[work] // has returned before the first
 }
 
 // NewLeaderElector returns a LeaderElector, or an error that wraps ErrConfig. It sends no request.
@@ -51,7 +51,11 @@ func NewLeaderElector(config LeaderElectionConfig) (*LeaderElector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &LeaderElector{config: config, lock: config.Lock.(*resourcelock.LeaseLock), options: o, turn: make(chan struct{}, 1)}, nil
+	le := &LeaderElector{config: config, lock: config.Lock.(*resourcelock.LeaseLock), options: o, turn: make(chan struct{}, 1)}
+	none := &work{returned: make(chan struct{})}
+	close(none.returned)
+	le.last.Store(none)
+	return le, nil
 }
 
 // Run campaigns, leads once, and returns when that ends, or when ctx does. Before it returns, it calls
@@ -75,13 +79,11 @@ func (le *LeaderElector) Run(ctx context.Context) {
 // the election is over, which may be later.
 func (le *LeaderElector) elect(ctx context.Context) error {
 	next := func() { <-le.turn }
-	if last := le.last.Load(); last != nil {
-		select {
-		case <-last.returned:
-		case <-ctx.Done():
-			next()
-			return nil
-		}
+	select {
+	case <-le.last.Load().returned:
+	case <-ctx.Done():
+		next()
+		return nil
 	}
 	o := le.options
 	if o.Logger.GetSink() == nil {
@@ -256,16 +258,12 @@ func start(leading context.Context, do func(context.Context)) *work {
 
 // end notes that its leadership has ended, unless that was before.
 func (w *work) end() {
-	if now := time.Now(); w != nil {
-		w.ended.CompareAndSwap(nil, &now)
-	}
+	now := time.Now()
+	w.ended.CompareAndSwap(nil, &now)
 }
 
-// isOver reports whether it has returned. No work at all is over.
+// isOver reports whether it has returned.
 func (w *work) isOver() bool {
-	if w == nil {
-		return true
-	}
 	select {
 	case <-w.returned:
 		return true
@@ -276,9 +274,6 @@ func (w *work) isOver() bool {
 
 // overdue reports whether it goes on for longer than that after the end of its leadership.
 func (w *work) overdue(tolerable time.Duration) bool {
-	if w.isOver() {
-		return false
-	}
 	ended := w.ended.Load()
-	return ended != nil && time.Since(*ended) > tolerable
+	return !w.isOver() && ended != nil && time.Since(*ended) > tolerable
 }

@@ -650,7 +650,7 @@ var mutants = []mutant{
 		"operator/leaderelection/elector.go", `if l.ctx.Err() != nil || work.isOver() && work.obeyed {`, `if l.ctx.Err() != nil || work != nil {`,
 		"operator/leaderelection/TestAHandoverReleasesOnlyWhatHasStopped"},
 	{"drop-in", "work begins beside what is left of the former",
-		"operator/leaderelection/elector.go", `if last := le.last.Load(); last != nil {`, `if last := le.last.Load(); false {`,
+		"operator/leaderelection/elector.go", `	case <-le.last.Load().returned:`, `	default:`,
 		"operator/leaderelection/TestTheWorkOfALeaderElectorRunsOnceAtATime"},
 	{"lasting", "a reconciler begins after its term",
 		"operator/ctrlruntime/lasting.go", `		if ctx.Err() != nil {
