@@ -25,19 +25,19 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         25003, // without comments and blanks
-	"lines of tests":        55556,
-	"tokens of code":        188798,
-	"tokens of tests":       483427,
+	"lines of code":         24756, // without comments and blanks
+	"lines of tests":        51243,
+	"tokens of code":        186730,
+	"tokens of tests":       445340,
 	"words of Markdown":     29066,
 	"direct requirements":   9,   // of the root module
-	"exported names":        236, // of the root module, without fields
-	"options":               31,  // fields of operator.Options
-	"flags":                 19,  // of an operator
+	"exported names":        233, // of the root module, without fields
+	"options":               29,  // fields of operator.Options
+	"flags":                 15,  // of an operator
 	"packages of internal":  22,  // the root module's
-	"lines of over 140":     874,
-	"lines of an afternoon": 2871, // of the files of docs/reading.md
-	"files of over 500":     14,
+	"lines of over 140":     745,
+	"lines of an afternoon": 2834, // of the files of docs/reading.md
+	"files of over 500":     10,
 }
 
 func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {
