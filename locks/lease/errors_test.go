@@ -81,7 +81,7 @@ func (r row) check(t *testing.T, verb string, err error) {
 		t.Fatalf("%v\ndoes not say %q", err, r.says)
 	}
 	for _, kind := range []error{locks.ErrForbidden, locks.ErrNoAPI, locks.ErrConflict, locks.ErrVersionExpired} {
-		if errors.Is(err, kind) != (kind == r.kind) {
+		if errors.Is(err, kind) != errors.Is(r.kind, kind) {
 			t.Errorf("%v: want %v, and no %v", err, r.kind, kind)
 		}
 	}
