@@ -153,7 +153,7 @@ compat: ## The main ones on other versions of Kubernetes (85 min, mostly builds)
 .PHONY: lint
 lint: vet $(LINT) ## gofmt, go vet, golangci-lint, actionlint; OUTSIDE=1: what go.work leaves out (30 min)
 	@for m in $(PUBLISHED); do .ci/alone $$m go list -deps ./... >/dev/null || { echo "in $$m/go.mod, as it is without the workspace"; exit 1; }; done
-	$(if $(OUTSIDE),$(call each,$(OUTSIDE_MODULES),GOWORK=off $(LINT) run .),$(call each,$(MODULES),$(LINT) run ./...))
+	$(if $(OUTSIDE),$(call each,$(OUTSIDE_MODULES),GOWORK=off $(LINT) run --allow-parallel-runners .),$(call each,$(MODULES),$(LINT) run --allow-parallel-runners ./...))
 	GOWORK=off go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(LINT):
