@@ -80,7 +80,12 @@ func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
 		a.link.Set(cut)
 		b.Leads()
 		kept("after a takeover")
-		b.Stop()
+		c := s.start("c")
+		b.link.Set(cut)
+		s.lock.Delete()
+		c.Leads()
+		kept("after a takeover without a record")
+		c.Stop()
 		kept("after a release")
 	})
 }
