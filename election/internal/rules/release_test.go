@@ -57,6 +57,24 @@ func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
 	}
 }
 
+// TestS3AReleaseThatARestoredBackupShowsFreesNothing, though it is of the term that was seen last: somebody may
+// have led since.
+func TestS3AReleaseThatARestoredBackupShowsFreesNothing(t *testing.T) {
+	start := time.Now()
+	const lease = 15 * time.Second
+	term := locks.Record{Holder: "a", LeaseDuration: lease, RenewTime: start, Details: locks.Details{Holder: "a", Token: 17}}
+	at := func(number uint64, r locks.Record) locks.Snapshot {
+		return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: r}, Record: r}
+	}
+	o := NewObserver(Self{Identity: "me", Lease: lease})
+	seen := at(40, term)
+	o.Observe(seen, start)
+	o.ObserveRead(at(20, Release(term, 17, "", locks.Handover{}, start.Add(time.Second))), seen.Version, false, start.Add(time.Minute))
+	if free, _ := o.Free(); free.At.Before(start.Add(time.Minute + lease)) {
+		t.Errorf("free %v after the restore, because it was %s", free.At.Sub(start.Add(time.Minute)), free.Cause)
+	}
+}
+
 // TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor: whoever led since may live. The record
 // that is put back may look as if it were the next term.
 func TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor(t *testing.T) {
