@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,7 +82,7 @@ func TestNothingIsToldOfAnElectorThatHasEnded(t *testing.T) {
 		peers := &two{}
 		a := s.start("a", func(c *election.Config) {
 			c.WatchPeers = peers.peers
-			c.Lock = phased{c.Lock, new(atomic.Value)}
+			c.Lock = placed{c.Lock, phase("dual")}
 		})
 		a.leads()
 		observed := []string{"election.term.time_left", "election.candidates", "election.migration.phase"}
@@ -186,30 +185,14 @@ func TestTheCounterOfEndsBeginsAtZero(t *testing.T) {
 	})
 }
 
-// phased is a lock with the phase of a migration.
-type phased struct {
-	locks.Lock
-	now *atomic.Value
-}
-
-func (l phased) Capabilities() locks.Capabilities {
-	return locks.Capabilities{Phases: func() (string, []string) {
-		now, _ := l.now.Load().(string)
-		if now == "" {
-			now = "dual"
-		}
-		return strings.TrimSpace(now), []string{"legacy", "dual"}
-	}}
-}
-
 func TestThePhaseOfAMigrationIsTold(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var now atomic.Value
-		a := s.start("a", func(c *election.Config) { c.Lock = phased{c.Lock, &now} })
+		now := phase("dual")
+		a := s.start("a", func(c *election.Config) { c.Lock = placed{c.Lock, now} })
 		a.wantCounts("election.migration.phase", "election.phase", map[string]int64{"legacy": 0, "dual": 1})
 		now.Store("legacy")
 		a.wantCounts("election.migration.phase", "election.phase", map[string]int64{"legacy": 1, "dual": 0})
-		now.Store(" ") // none
+		now.Store("")
 		a.wantCounts("election.migration.phase", "election.phase", map[string]int64{})
 	})
 }
@@ -235,7 +218,7 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 	got := map[string]map[attribute.Key]bool{}
 	scenario(t, func(s *stage) {
 		busy := func(c *election.Config) {
-			c.Lock = placedPhase{c.Lock}
+			c.Lock = placed{c.Lock, phase("dual")}
 			c.Timing.StopTimeout = time.Second
 			c.WatchPeers = new(two).peers
 		}
@@ -277,15 +260,4 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 			t.Errorf("%s has the attributes %v, the reference says %v", name, all, want[name])
 		}
 	}
-}
-
-// placedPhase is a lock in a namespace, with a phase.
-type placedPhase struct{ locks.Lock }
-
-func (placedPhase) Describe() locks.Description {
-	return locks.Description{Kind: "Lease", Namespace: "team", Name: "lock"}
-}
-
-func (placedPhase) Capabilities() locks.Capabilities {
-	return locks.Capabilities{Phases: func() (string, []string) { return "dual", []string{"dual"} }}
 }

@@ -344,18 +344,34 @@ func TestAfterAReleaseItLastsNoTime(t *testing.T) {
 	})
 }
 
-// placed is a lock that says it is in a namespace.
-type placed struct{ locks.Lock }
+// placed is a lock in a namespace, with the phase of a migration unless that is nil.
+type placed struct {
+	locks.Lock
+	phase *atomic.Value
+}
+
+func phase(name string) *atomic.Value {
+	v := &atomic.Value{}
+	v.Store(name)
+	return v
+}
 
 func (placed) Describe() locks.Description {
 	return locks.Description{Kind: "Lease", Namespace: "team", Name: "lock"}
+}
+
+func (l placed) Capabilities() locks.Capabilities {
+	if l.phase == nil {
+		return l.Lock.Capabilities()
+	}
+	return locks.Capabilities{Phases: func() (string, []string) { return l.phase.Load().(string), []string{"legacy", "dual"} }}
 }
 
 func TestTheFailoverSaysWhoTookOverFromWhomAndLinksToIt(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.leads()
-		b := s.start("b", func(c *election.Config) { c.Lock = placed{c.Lock} })
+		b := s.start("b", func(c *election.Config) { c.Lock = placed{c.Lock, nil} })
 		time.Sleep(noted)
 		before := a.failover().SpanContext()
 		s.want("the record's traceparent", s.record().Details.Trace, "00-"+before.TraceID().String()+"-"+before.SpanID().String()+"-01")
