@@ -20,27 +20,10 @@ type Span struct {
 	Parent      struct{ SpanID string }
 	StartTime   time.Time
 	EndTime     time.Time
-	Attributes  []Attribute
-}
-
-// Attribute is one attribute of a span.
-type Attribute struct {
-	Key   string
-	Value struct{ Value any }
 }
 
 // Duration is how long the span lasted.
 func (s Span) Duration() time.Duration { return s.EndTime.Sub(s.StartTime) }
-
-// Attribute returns an attribute's value as text; empty if there is none.
-func (s Span) Attribute(key string) string {
-	for _, a := range s.Attributes {
-		if a.Key == key {
-			return fmt.Sprint(a.Value.Value)
-		}
-	}
-	return ""
-}
 
 // Failover is the span of a takeover, with its phases in order.
 type Failover struct {

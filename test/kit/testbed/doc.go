@@ -57,7 +57,7 @@
 //
 //   - A zone loses its power: CutPower, Restore.
 //   - It loses its connection to other zones, in one direction or both:
-//     Network.Partition, PartitionOneWay, PartitionFromAll, Heal.
+//     Network.PartitionOneWay, PartitionFromAll, Heal.
 //   - Connections to the API go silent: Network.SilenceConnections.
 //   - A part of the control plane stands still or dies: Parts.Pause, Resume,
 //     Kill, Start.

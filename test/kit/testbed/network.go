@@ -14,12 +14,6 @@ import (
 // the virtual IPs lead.
 type Network struct{ *routes }
 
-// Partition silently cuts the traffic between two zones, both ways, on
-// established connections too. The test process still reaches both.
-func (n *Network) Partition(a, b string) error {
-	return n.sever(pair{a, b}, pair{b, a})
-}
-
 // PartitionOneWay silently drops the traffic from one zone to another; in the
 // other direction everything passes. So no new connection opens between the
 // two, and on an established one only one side hears the other.
@@ -27,8 +21,8 @@ func (n *Network) PartitionOneWay(from, to string) error {
 	return n.sever(pair{from, to})
 }
 
-// PartitionFromAll cuts the traffic between a zone and all others, as
-// Partition does. The others' virtual IPs drop it after EndpointLease. Its own
+// PartitionFromAll silently cuts the traffic between a zone and all others, both
+// ways, on established connections too. The test process still reaches all. The others' virtual IPs drop it after EndpointLease. Its own
 // virtual IP sees no change until Heal.
 func (n *Network) PartitionFromAll(zone string) error {
 	var ways []pair

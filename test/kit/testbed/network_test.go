@@ -94,7 +94,7 @@ func (b *bench) apply() {
 // start runs a helper in a zone until the test ends.
 func (b *bench) start(zone, role string, args ...string) *helper {
 	b.t.Helper()
-	output := newTranscript()
+	output := &transcript{}
 	task, err := b.launcher.start(command{
 		name: role, argv: b.network.inside(zone, append([]string{os.Args[0]}, args...)),
 		env: []string{roleVariable + "=" + role}, stdout: output, stderr: filepath.Join(b.dir, role+".log"),
@@ -129,31 +129,26 @@ func (b *bench) dials(zone string, count string) []string {
 	b.t.Helper()
 	h := b.start(zone, "dial", b.vip(zone), count)
 	<-h.task.done
-	var outcomes []string
-	lines, _, _ := h.output.from(0)
-	for _, line := range lines {
-		outcomes = append(outcomes, line.Text)
-	}
-	return outcomes
+	return h.output.all()
+}
+
+// hold has zone za keep a connection to zb.
+func (b *bench) hold() *helper {
+	b.t.Helper()
+	b.state.vip["za"] = []string{"zb"}
+	b.apply()
+	held := b.start("za", "hold", b.vip("za"))
+	held.expect("zb")
+	held.expect("answered")
+	return held
 }
 
 // line waits for the helper's next line.
 func (h *helper) line() string {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
-	defer cancel()
-	for {
-		lines, _, news := h.output.from(h.next)
-		if len(lines) > 0 {
-			h.next++
-			return lines[0].Text
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			h.t.Fatal("the helper says nothing any more")
-		}
-	}
+	h.hearsMore(h.next)
+	h.next++
+	return h.output.all()[h.next-1]
 }
 
 // expect waits for the helper's next line and compares it.
@@ -176,11 +171,7 @@ func TestVIPSpreadsAndSteersNewConnectionsOnly(t *testing.T) {
 		if got := kinds(b.dials("za", "60")); got != "za zb zc" {
 			t.Errorf("60 connections went to %q, want all three zones", got)
 		}
-		b.state.vip["za"] = []string{"zb"}
-		b.apply()
-		held := b.start("za", "hold", b.vip("za"))
-		held.expect("zb")
-		held.expect("answered")
+		held := b.hold()
 		b.state.vip["za"] = []string{"zc"}
 		b.apply()
 		if got := kinds(b.dials("za", "20")); got != "zc" {
@@ -199,11 +190,7 @@ func TestVIPSpreadsAndSteersNewConnectionsOnly(t *testing.T) {
 func TestCutIsSilent(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		b := newBench(t, kind)
-		b.state.vip["za"] = []string{"zb"}
-		b.apply()
-		held := b.start("za", "hold", b.vip("za"))
-		held.expect("zb")
-		held.expect("answered")
+		held := b.hold()
 		b.state.dark["zb"] = true
 		b.apply()
 		if err := b.servers["zb"].task.kill(t.Context()); err != nil {
@@ -221,7 +208,7 @@ func TestCutIsSilent(t *testing.T) {
 		if got := kinds(b.dials("za", "40")); got != "za zc" {
 			t.Errorf("without the dead backend connections went to %q", got)
 		}
-		if lines, _, _ := held.output.from(held.next); len(lines) > 0 {
+		if lines := held.output.all()[held.next:]; len(lines) > 0 {
 			t.Errorf("the held connection says %q, want silence all along", lines)
 		}
 		b.state.dark["zb"] = false
@@ -235,11 +222,7 @@ func TestCutIsSilent(t *testing.T) {
 func TestPartitionFreezesAndHeals(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		b := newBench(t, kind)
-		b.state.vip["za"] = []string{"zb"}
-		b.apply()
-		held := b.start("za", "hold", b.vip("za"))
-		held.expect("zb")
-		held.expect("answered")
+		held := b.hold()
 		b.state.severed[pair{"za", "zb"}], b.state.severed[pair{"zb", "za"}] = true, true
 		b.apply()
 		held.expect("silent")
@@ -330,10 +313,7 @@ func TestSilencedConnectionsStaySilentAndNewOnesWork(t *testing.T) {
 }
 
 // heard returns how many lines a helper has printed.
-func (h *helper) heard() int {
-	lines, _, _ := h.output.from(0)
-	return len(lines)
-}
+func (h *helper) heard() int { return len(h.output.all()) }
 
 // hearsMore waits until a helper has printed more lines than that.
 func (h *helper) hearsMore(than int) {

@@ -47,7 +47,7 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	output := newTranscript()
+	output := &transcript{}
 	started, err := t.launcher.start(command{
 		name: spec.Name, argv: t.fabric.inside(zone, append([]string{spec.Path}, spec.Args...)),
 		env: spec.Env, stdout: output, stderr: filepath.Join(t.dir, zone, spec.Name+".log"),
@@ -56,10 +56,6 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 		return nil, err
 	}
 	z.programs = append(z.programs, started)
-	t.background.Go(func() {
-		<-started.done
-		output.end()
-	})
 	return &Process{bed: t.shared, zone: zone, task: started, output: output}, nil
 }
 
@@ -69,27 +65,9 @@ func (p *Process) PID() int { return p.task.process.Pid }
 // Log is the file with the program's standard error.
 func (p *Process) Log() string { return p.task.log }
 
-// Lines returns the program's standard output, line by line, always from its
-// first line on. The channel is closed after the last line, when ctx ends, or
-// at Close of the testbed. Nothing is lost and the program never waits, however
-// slowly a channel is read; lines are kept in memory until the testbed is gone.
-func (p *Process) Lines(ctx context.Context) <-chan Line {
-	lines := make(chan Line)
-	p.bed.mu.Lock()
-	defer p.bed.mu.Unlock()
-	if p.bed.closed {
-		close(lines)
-		return lines
-	}
-	p.bed.background.Go(func() { p.output.follow(ctx, p.bed.ctx, lines) })
-	return lines
-}
-
-// Output returns the lines that were printed so far.
-func (p *Process) Output() []Line {
-	lines, _, _ := p.output.from(0)
-	return lines
-}
+// Output returns the lines that the program has printed to its standard output so far. They are kept in memory until
+// the testbed is gone.
+func (p *Process) Output() []string { return p.output.all() }
 
 // Done returns a channel that is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.task.done }

@@ -5,11 +5,11 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // startBeat starts a program that prints a line every 10 ms in a zone, and
@@ -22,12 +22,12 @@ func startBeat(t *testing.T, bed *Testbed, zone string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := program.Lines(t.Context())
-	select {
-	case <-lines:
-	case <-time.After(patience):
-		t.Fatal("the program prints nothing")
-	}
+	eventually(t, "wait for the first line", func(context.Context) error {
+		if len(program.Output()) == 0 {
+			return errors.New("the program prints nothing")
+		}
+		return nil
+	})
 	return program
 }
 
@@ -58,31 +58,21 @@ func obeys(t *testing.T, program *Process) {
 	if err := program.Wait(ctx); err != nil {
 		t.Errorf("the program ended with %v, want a clean end", err)
 	}
-	var all []string
-	for line := range program.Lines(ctx) {
-		all = append(all, line.Text)
-	}
+	all := program.Output()
 	if all[0] != "beat 0" || all[len(all)-1] != "bye" || len(all) < resumed {
 		t.Errorf("of %d lines the first is %q and the last %q", len(all), all[0], all[len(all)-1])
 	}
 }
 
 func TestTranscriptKeepsEverything(t *testing.T) {
-	transcript := newTranscript()
+	transcript := &transcript{}
 	long := strings.Repeat("x", 1<<20)
 	for _, piece := range []string{"o", "ne\ntwo\n", "\n", long, "\nrest"} {
 		if _, err := transcript.Write([]byte(piece)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	transcript.end()
-	out := make(chan Line)
-	go transcript.follow(t.Context(), t.Context(), out)
-	var texts []string
-	for line := range out {
-		texts = append(texts, line.Text)
-	}
-	if want := []string{"one", "two", "", long, "rest"}; !slices.Equal(texts, want) {
-		t.Errorf("got %d lines, want %d", len(texts), len(want))
+	if got, want := transcript.all(), []string{"one", "two", "", long}; !slices.Equal(got, want) {
+		t.Errorf("got %d lines, want %d", len(got), len(want))
 	}
 }

@@ -1,8 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trial puts candidates into a testbed's zones, observes what they
-// print and what their Lease shows, and reads how a takeover went.
+// Package trial puts candidates into a testbed's zones, and reads what they print.
 package trial
 
 import (
@@ -10,14 +9,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
@@ -78,8 +74,8 @@ type Seat struct {
 	Kind                   Kind
 
 	mu     sync.Mutex
+	read   int // lines
 	events []events.Event
-	more   chan struct{} // closed when there is another event
 }
 
 // Start builds the program, if need be, and runs it in the zone. The identity
@@ -112,118 +108,46 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 
 // Seated returns the seat of a program that runs already.
 func Seated(p *testbed.Process, kind Kind, zone, identity string) *Seat {
-	s := &Seat{Process: p, Identity: identity, Zone: zone, Kind: kind, more: make(chan struct{})}
-	go s.read(s.Lines(context.Background()))
-	return s
-}
-
-// read collects the events until the process and its output have ended.
-func (s *Seat) read(lines <-chan testbed.Line) {
-	for line := range lines {
-		var e events.Event
-		if json.Unmarshal([]byte(line.Text), &e) != nil {
-			continue
-		}
-		s.mu.Lock()
-		s.events = append(s.events, e)
-		close(s.more)
-		s.more = make(chan struct{})
-		s.mu.Unlock()
-	}
+	return &Seat{Process: p, Identity: identity, Zone: zone, Kind: kind}
 }
 
 // Events returns what was printed so far.
 func (s *Seat) Events() []events.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]events.Event(nil), s.events...)
+	lines := s.Output()
+	for _, line := range lines[s.read:] {
+		var e events.Event
+		if json.Unmarshal([]byte(line), &e) == nil {
+			s.events = append(s.events, e)
+		}
+	}
+	s.read = len(lines)
+	return slices.Clone(s.events)
 }
 
 // Await returns the first event of that name that was printed at or after
 // since.
 func (s *Seat) Await(ctx context.Context, name string, since time.Time) (events.Event, error) {
-	for {
-		s.mu.Lock()
-		more := s.more
-		for _, e := range s.events {
-			if e.Event == name && !e.Time.Before(since) {
-				s.mu.Unlock()
-				return e, nil
-			}
-		}
-		s.mu.Unlock()
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return events.Event{}, fmt.Errorf("wait for %s to print %q: %w", s.Identity, name, ctx.Err())
-		}
-	}
+	_, e, err := AwaitAny(ctx, []*Seat{s}, name, since)
+	return e, err
 }
 
 // AwaitAny returns the first seat that prints an event of that name.
-func AwaitAny(ctx context.Context, seats []*Seat, name string, since time.Time) (*Seat, events.Event, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type result struct {
-		seat  *Seat
-		event events.Event
-		err   error
-	}
-	results := make(chan result, len(seats))
-	for _, s := range seats {
-		go func() {
-			e, err := s.Await(ctx, name, since)
-			results <- result{s, e, err}
-		}()
-	}
-	r := <-results
-	return r.seat, r.event, r.err
-}
-
-// Renewal is one renewal that an observer saw.
-type Renewal struct {
-	Holder string
-	Sent   time.Time // by the holder's clock: nobody with the same clock may lead sooner than a lease after it
-	Seen   time.Time
-}
-
-// Observer watches a Lease from outside, through an apiserver that is up.
-type Observer struct {
-	mu   sync.Mutex
-	last Renewal
-}
-
-// Observe watches until ctx ends.
-func Observe(ctx context.Context, cfg *rest.Config, lock string) (*Observer, error) {
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("observe %s: %w", lock, err)
-	}
-	watch, err := client.CoordinationV1().Leases("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + lock})
-	if err != nil {
-		return nil, fmt.Errorf("observe %s: %w", lock, err)
-	}
-	o := &Observer{}
-	go func() {
-		defer watch.Stop()
-		for event := range watch.ResultChan() {
-			if lease, ok := event.Object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
-				r := Renewal{Holder: *lease.Spec.HolderIdentity, Seen: time.Now()}
-				if at := lease.Spec.RenewTime; at != nil {
-					r.Sent = at.Time
+func AwaitAny(ctx context.Context, seats []*Seat, name string, since time.Time) (by *Seat, first events.Event, err error) {
+	for {
+		for _, s := range seats {
+			for _, e := range s.Events() {
+				if e.Event == name && !e.Time.Before(since) && (by == nil || e.Time.Before(first.Time)) {
+					by, first = s, e
 				}
-				o.mu.Lock()
-				o.last = r
-				o.mu.Unlock()
 			}
 		}
-	}()
-	return o, nil
-}
-
-// Last returns the newest renewal.
-func (o *Observer) Last() Renewal {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.last
+		if by != nil {
+			return by, first, nil
+		}
+		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
+			return nil, first, fmt.Errorf("wait for %s of %d to print %q: %w", seats[0].Identity, len(seats), name, err)
+		}
+	}
 }

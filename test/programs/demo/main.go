@@ -15,11 +15,15 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
@@ -142,14 +146,14 @@ type demo struct {
 
 // team is three candidates of one kind, the first of which leads.
 type team struct {
-	kind     trial.Kind
-	name     string // for the table
-	lock     string
-	within   time.Duration // how long to wait for its next leader
-	args     []string
-	seats    []*trial.Seat
-	observer *trial.Observer // nil if the lock is no Lease
-	end      time.Time       // of the lease, once it has ended
+	kind    trial.Kind
+	name    string // for the table
+	lock    string
+	within  time.Duration // how long to wait for its next leader
+	args    []string
+	seats   []*trial.Seat
+	renewed func() time.Time // when the Lease was last seen to be renewed; nil if the lock is none
+	end     time.Time        // of the lease, once it has ended
 }
 
 // forLife reports whether a pod holds its lock for life: there is no lease to
@@ -222,7 +226,7 @@ func (d *demo) startTeams(ctx context.Context) error {
 // startTeam starts a team, one candidate after the other.
 func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
 	if !t.forLife() {
-		if t.observer, err = trial.Observe(ctx, d.bed.Cluster.RESTConfig(zones[2]), t.lock); err != nil {
+		if t.renewed, err = observe(ctx, d.bed.Cluster.RESTConfig(zones[2]), t.lock); err != nil {
 			return err
 		}
 	}
@@ -261,7 +265,7 @@ func (d *demo) seat(ctx context.Context, t *team, zone string) (*trial.Seat, err
 func (d *demo) succession(ctx context.Context, t *team) (result, error) {
 	var end time.Time
 	if !t.forLife() {
-		end = t.observer.Last().Seen.Add(lease)
+		end = t.renewed().Add(lease)
 		t.end = end
 		if err := sleep.For(ctx, time.Until(end)); err != nil {
 			return result{}, err
@@ -289,4 +293,23 @@ func (d *demo) succession(ctx context.Context, t *team) (result, error) {
 		return r.fromSpans(next, d.cut)
 	}
 	return r, nil
+}
+
+// observe watches a Lease from outside until ctx ends, and returns what returns when it was last seen to be renewed.
+func observe(ctx context.Context, cfg *rest.Config, lock string) (func() time.Time, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := client.CoordinationV1().Leases("default").Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: lock}))
+	if err != nil {
+		return nil, fmt.Errorf("observe %s: %w", lock, err)
+	}
+	var last atomic.Pointer[time.Time]
+	go func() {
+		for range watch.ResultChan() {
+			last.Store(new(time.Now()))
+		}
+	}()
+	return func() time.Time { return *last.Load() }, nil
 }

@@ -143,7 +143,7 @@ func save(s *stage, r result, all map[string]evidence) error {
 		for _, one := range g.all() {
 			log, err := os.ReadFile(one.Log())
 			for _, line := range one.Output() {
-				log = append(log, line.Text+"\n"...)
+				log = append(log, line+"\n"...)
 			}
 			write(one.Identity+".log", log, err)
 		}

@@ -55,7 +55,7 @@ func buildWritten(t *testing.T, name string) (path string) {
 // said returns when a replica printed that, after a time.
 func said(p *testbed.Process, text string, since time.Time) (at time.Time, ok bool) {
 	for _, line := range p.Output() {
-		stamp, is := strings.CutPrefix(line.Text, text+" ")
+		stamp, is := strings.CutPrefix(line, text+" ")
 		if at, err := time.Parse(time.RFC3339Nano, stamp); is && err == nil && at.After(since) {
 			return at, true
 		}
@@ -66,7 +66,7 @@ func said(p *testbed.Process, text string, since time.Time) (at time.Time, ok bo
 // isHealthy asks a replica of healthz whether it is alive.
 func isHealthy(p *testbed.Process) error {
 	for _, line := range p.Output() {
-		if address, ok := strings.CutPrefix(line.Text, "healthz "); ok {
+		if address, ok := strings.CutPrefix(line, "healthz "); ok {
 			resp, err := http.Get("http://" + address + "/healthz/leaderElection")
 			if err != nil {
 				return err

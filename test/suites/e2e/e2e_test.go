@@ -90,14 +90,9 @@ func awaitLog(t *testing.T, ctx context.Context, p *testbed.Process, text string
 }
 
 // awaitLine waits until a program prints a line that begins like this.
-func awaitLine(t *testing.T, ctx context.Context, p *testbed.Process, begins string) testbed.Line {
+func awaitLine(t *testing.T, p *testbed.Process, begins string) {
 	t.Helper()
-	for line := range p.Lines(ctx) {
-		if strings.HasPrefix(line.Text, begins) {
-			return line
-		}
-	}
-	logged, _ := os.ReadFile(p.Log())
-	t.Fatalf("%q was never printed: %v\n%s", begins, context.Cause(ctx), logged)
-	return testbed.Line{}
+	until(t, p.Log()+" is that of a program that prints "+begins, func() bool {
+		return slices.ContainsFunc(p.Output(), func(line string) bool { return strings.HasPrefix(line, begins) })
+	})
 }

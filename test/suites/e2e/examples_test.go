@@ -20,7 +20,7 @@ func TestTheExamplesLeadAndHandOver(t *testing.T) {
 		name := nameOf(t)
 		terms := g.follow(t, g.namespace, name)
 		leads := func(p *testbed.Process) {
-			awaitLine(t, patience(t, soon), p, "leading")
+			awaitLine(t, p, "leading")
 		}
 		begin := func(zone, which, says string) *testbed.Process {
 			p := g.start(t, zone, built["./examples/"+name], name+"-"+which, args()...)
@@ -32,7 +32,7 @@ func TestTheExamplesLeadAndHandOver(t *testing.T) {
 		second := begin("zb", "second", "following")
 		must(t, first.Terminate())
 		must(t, first.Wait(patience(t, soon)))
-		awaitLine(t, patience(t, soon), first, "stopped")
+		awaitLine(t, first, "stopped")
 		leads(second)
 		third := begin("zc", "third", "following")
 		must(t, second.Kill())
