@@ -288,7 +288,7 @@ func TestACrowdDoesNothingAtOneInstant(t *testing.T) {
 				g.settle()
 				happens(g)
 				for _, kind := range []string{"read", "watch", "claim"} {
-					if n := g.most(kind, 10*time.Millisecond); n > 20 {
+					if n := g.most(kind, 10*time.Millisecond); n > 30 { // 19 as a rule, of 500; retries are at random
 						t.Errorf("in 10 ms %d times: %s", n, kind)
 					}
 				}
