@@ -40,11 +40,6 @@ func equal(t *testing.T, what string, documented, is []string) {
 	}
 }
 
-func TestTheReferenceOfMetricsHasThoseOfTheCode(t *testing.T) {
-	equal(t, "metrics", found(t, "(?m)^\\| `([a-z_.]+)` \\| [a-z ]+ \\| .*\\|$", read(t, "metrics.md")),
-		found(t, `m\.\w+\("([a-z_.]+)"`, read(t, "../internal/metrics/metrics.go")))
-}
-
 func TestTheTablesOfTracesAreThoseOfTheCode(t *testing.T) {
 	shared := ` "election.lock.name" "election.lock.kind" "election.cause" "election.result"` + // with metrics
 		` "election.holder.zone" "election.previous.zone"`
