@@ -123,8 +123,8 @@ const (
 	// mostFlights is how many requests may be under way at a time. The oldest is canceled to
 	// make room for another.
 	mostFlights = 4
-	// mostOpen is how many writes are kept of which it is not known whether they landed. The
-	// oldest is worth the least.
+	// mostOpen is how many writes are kept that may or may not have landed. The oldest is worth
+	// the least.
 	mostOpen = 8
 )
 
@@ -137,9 +137,9 @@ type exchange struct {
 
 	flights []*flight // requests under way, oldest first
 	newest  *flight   // the last request, while the loop waits for its answer
-	// open are the writes of this candidacy or term of which it is not known whether they landed,
-	// oldest first. A read that finds the record of one shows that it landed, which is as good as its
-	// answer. Trust counts from when it was sent in any case (S1).
+	// open are the writes of this candidacy or term that may or may not have landed, oldest first. A
+	// read that finds the record of one shows that it landed, which is as good as its answer. Trust
+	// counts from when it was sent in any case (S1).
 	open []*flight
 
 	readTook   time.Duration    // how long a read takes, by the last answers: no longer than a write
@@ -423,10 +423,10 @@ func (x *exchange) landing() *flight {
 	return nil
 }
 
-// shownLanding returns the open write of which a read has shown that it landed although its answer
-// has not come; nil if none is. That is as good as the answer, unless the record has two parts, one
-// of which may be older, or others wait for less long than the write asked for. What only a watch has
-// shown confirms nothing, because nothing that must be true may depend on it (S6).
+// shownLanding returns the open write that a read has shown to have landed before its answer came;
+// nil if there is none. That is as good as the answer, unless the record has two parts, one of which
+// may be older, or others wait for less time than the write asked for. What only a watch has shown
+// confirms nothing, because no safety rule may depend on a watch (S6).
 func (x *exchange) shownLanding(read answer) *flight {
 	if !x.showsNewest(read) || !x.observer.Exact() {
 		return nil
