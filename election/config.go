@@ -21,7 +21,7 @@ import (
 // Timing holds the durations of an election.
 type Timing = timing.Timing
 
-// Takeover describes a lock that is about to be taken. Config.TakeoverDelay decides by it
+// Takeover describes a lock that is about to be taken. Config.TakeoverDelay uses it to decide
 // how long a candidate waits.
 type Takeover struct {
 	Lock         locks.Description
@@ -32,8 +32,8 @@ type Takeover struct {
 	// process: an elector ranks its peers too.
 	Candidate locks.Candidate
 	// Peers are all known candidates, sorted by identity. Candidate is
-	// among them if it is known. Empty without Config.WatchPeers. Do not change the slice; the
-	// elector does not either, it makes a new one.
+	// among them if it is known. Empty without Config.WatchPeers. Do not change the slice: the
+	// elector replaces it, and never changes it either.
 	Peers []locks.Peer
 	// Evacuated are the zones that leadership should leave now.
 	Evacuated []string
@@ -54,8 +54,8 @@ type Config struct {
 	// still leads. The candidate then holds its own record for another LeaseDuration
 	// before its work begins, because the same may have happened meanwhile. Every
 	// first start is slower by both. If candidates have different timings, this is
-	// safe only with the longest LeaseDuration among them. A record without a holder and a
-	// renewTime says as little as none, and is waited for, once.
+	// safe only with the longest LeaseDuration among them. A record with neither a holder nor
+	// a renewTime says as little as no record: before it takes that one, the candidate waits once.
 	WaitOnAbsent bool
 	// StopAtLoss makes Run return the cause of a lost term instead of campaigning
 	// again.
@@ -83,9 +83,9 @@ type Config struct {
 	// zero all read and write at the same moment.
 	TakeoverDelay func(Takeover) time.Duration
 	// WatchZone reports the zone of this candidate whenever it becomes known or changes, in place of
-	// Candidate.Zone. What is said of tell and ctx at WatchPeers holds here too. A term keeps
-	// the zone that it began with; the record has the new one with the next renewal. Nil means that
-	// the zone never changes.
+	// Candidate.Zone. tell and ctx work as those of WatchPeers do. A term keeps the zone that it
+	// began with; the next renewal writes the new one to the record. Nil means that the zone never
+	// changes.
 	WatchZone func(ctx context.Context, tell func(zone string))
 	// WatchPeers reports which candidates there are, at first and whenever that changes. It
 	// runs in its own goroutine, and returns soon after ctx ends, or earlier if it has
