@@ -34,16 +34,17 @@ type Config struct {
 	// Core talks to the core group, v1. Required.
 	Core rest.Interface
 	// Candidate and Pod identify this candidate. A shield requires the name and the UID
-	// of a pod in the Lease's namespace. Without them no pod owns the presence object of other
-	// locks, and it is renewed.
+	// of a pod in the Lease's namespace. For other locks, a candidate without them has a presence
+	// object that no pod owns and that is renewed.
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
-	// TakeoverDelay says how the program finds its takeover delay, for people: package operator writes
-	// it. Empty means unknown.
+	// TakeoverDelay says how the program computes its takeover delay, for people: package operator
+	// writes it. Empty means unknown.
 	TakeoverDelay string
-	// KnownFrom says whence the candidate knows where it is, for people, as in status. Empty says nothing.
+	// KnownFrom names the sources of what the candidate knows about itself, for people, as status
+	// shows them. Empty means unknown.
 	KnownFrom string
 	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
 	// RenewDeadline where the server turns out to be slow.
