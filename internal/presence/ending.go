@@ -17,7 +17,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Why a candidate that is to end comes last, in the words of its presence.
+// Why a candidate that is about to end comes last, in the words of its presence.
 const (
 	podEnds   = "its pod is being deleted"
 	runsEnded = "it does not campaign any more"
@@ -25,8 +25,9 @@ const (
 
 var errPodEnds = errors.New(podEnds)
 
-// watchPod has the presence say that this candidate is to end, once its pod is to be deleted. That comes
-// before the signal to the process. Who may not watch its pod learns of its end by the signal alone.
+// watchPod has the presence say that this candidate is about to end, once its pod is being deleted. A
+// candidate learns of that before the process gets its signal, if it may watch its pod, and otherwise
+// only by the signal.
 func (k *Keeper) watchPod(ctx context.Context) {
 	pod := rawapi.New[corev1.Pod](k.config.Core, apierror.Object{Resource: apierror.Pods, Namespace: k.config.Namespace, Name: k.config.Pod.Name})
 	for ctx.Err() == nil {

@@ -21,8 +21,8 @@ import (
 // periods is how many times a presence without a pod may be renewed before it no longer counts.
 const periods = 5
 
-// few is how many presences without a pod are renewed once a minute. Each renewal is news for all
-// candidates, so that more of them are renewed less often: all together no oftener than these.
+// few is how many presences without a pod are renewed once a minute. All candidates hear of each
+// renewal, so if there are more, they are renewed less often: all together as often as these would be.
 const few = 20
 
 // lapses tells which presences without a pod have not been renewed for so long that their
