@@ -26,10 +26,10 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         24756, // without comments and blanks
-	"lines of tests":        51243,
+	"lines of tests":        50863,
 	"tokens of code":        186730,
-	"tokens of tests":       445340,
-	"words of Markdown":     29066,
+	"tokens of tests":       442844,
+	"words of Markdown":     27746,
 	"direct requirements":   9,   // of the root module
 	"exported names":        233, // of the root module, without fields
 	"options":               29,  // fields of operator.Options
