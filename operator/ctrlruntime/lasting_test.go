@@ -61,14 +61,11 @@ func TestNothingIsKeptFromATerm(t *testing.T) {
 			terms = 200 // with the race detector, which keeps things of its own
 		}
 		var goroutines, series int
-		heap, least := uint64(0), uint64(math.MaxUint64)
-		seriesOf(t) // whatever is made when metrics are gathered first
+		most, least := uint64(0), uint64(math.MaxUint64) // bytes of the heap, early and late
+		seriesOf(t)                                      // whatever is made when metrics are gathered first
 		for n := 1; n <= terms; n++ {
 			reconciles.Store(0)
-			w.term(t, func() {
-				time.Sleep(2 * time.Second)
-				synctest.Wait()
-			})
+			w.term(t, func() { time.Sleep(2 * time.Second) })
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			if reconciles.Load() < 5 {
@@ -76,21 +73,15 @@ func TestNothingIsKeptFromATerm(t *testing.T) {
 			}
 			switch {
 			case n > 50 && n <= 100:
-				heap = max(heap, live())
+				most = max(most, live())
+				goroutines, series = runtime.NumGoroutine(), seriesOf(t)
 			case n > terms-20:
 				least = min(least, live())
 			}
-			switch n {
-			case 100:
-				goroutines, series = runtime.NumGoroutine(), seriesOf(t)
-				t.Logf("after %d terms: %d goroutines, %d series, %d bytes", n, goroutines, series, heap)
-			case terms:
-				g, s := runtime.NumGoroutine(), seriesOf(t)
-				t.Logf("after %d terms: %d goroutines, %d series, %d bytes", n, g, s, least)
-				if g > goroutines || s != series || !testing.Short() && least > heap+heap/100 {
-					t.Error("more than after 100")
-				}
-			}
+		}
+		g, s := runtime.NumGoroutine(), seriesOf(t)
+		if g > goroutines || s != series || !testing.Short() && least > most+most/100 {
+			t.Errorf("after 100 terms %d goroutines, %d series, %d bytes; after %d terms %d, %d, %d", goroutines, series, most, terms, g, s, least)
 		}
 		if int(ran.Load()) != terms {
 			t.Errorf("a runnable ran in %d of %d terms", ran.Load(), terms)
