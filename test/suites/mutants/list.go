@@ -633,7 +633,7 @@ var mutants = []mutant{
 `, `			p.signal(syscall.SIGTERM)
 			return 0
 `,
-		"cmd/zonelect-sidecar/internal/sidecar/TestACommandThatIgnoresItsStopIsKilledBeforeTheLockGoesOn"},
+		"cmd/zonelect-sidecar/internal/sidecar/TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft"},
 	{"sidecar", "the end of a sidecar that is not its container's first process proves the end of its command",
 		"cmd/zonelect-sidecar/internal/sidecar/options.go", ` || pid != 1`, ``,
 		"cmd/zonelect-sidecar/internal/sidecar/TestWhatMayOutliveThisProcessIsNotProvenDeadByItsEnd"},

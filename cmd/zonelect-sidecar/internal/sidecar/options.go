@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -86,15 +85,17 @@ func (o options) outlives(pid int) bool {
 	return len(o.command) == 0 || o.address != "" || pid != 1
 }
 
-// check returns all that is wrong with o.
+// check returns what is wrong with the sidecar's own options. Package operator checks the others.
 func (o options) check() error {
 	var errs []error
-	if o.Name == "" {
-		errs = append(errs, errors.New("--leader-elect-resource-name is missing: name the Lease, the same for all replicas"))
+	if t := o.Timing.WithDefaults(); t.Validate() == nil && t.StopGrace < leastGrace {
+		errs = append(errs, fmt.Errorf("the StopGrace is %v, and a command cannot surely be ended in less than %v: "+
+			"lower --leader-elect-renew-deadline, or raise --leader-elect-lease-duration or --stop-grace", t.StopGrace, leastGrace))
 	}
-	errs = append(errs, checkTiming(o.Timing.WithDefaults()), checkAddress(o.address))
-	if _, _, err := net.SplitHostPort(o.metrics); o.metrics != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--metrics-bind-address: %w: use an address such as :8080", err))
+	// Whoever reaches the address can end a term.
+	if host, _, err := net.SplitHostPort(o.address); o.address != "" && (err != nil || !isLoopback(host)) {
+		errs = append(errs, fmt.Errorf("--address %s is not a port on the loopback interface: use an address such as %s, "+
+			"which all containers of the pod reach", o.address, defaultAddress))
 	}
 	if len(o.command) > 0 {
 		if _, err := exec.LookPath(o.command[0]); err != nil {
@@ -102,33 +103,6 @@ func (o options) check() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func checkTiming(t election.Timing) error {
-	if err := t.Validate(); err != nil {
-		return err
-	}
-	if t.StopGrace < leastGrace {
-		return fmt.Errorf("the StopGrace is %v, and a command cannot surely be ended in less than %v: lower --leader-elect-renew-deadline, "+
-			"or raise --leader-elect-lease-duration or --stop-grace", t.StopGrace, leastGrace)
-	}
-	return nil
-}
-
-// checkAddress allows loopback addresses alone: whoever reaches the address can end a term.
-func checkAddress(address string) error {
-	if address == "" {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("--address: %w: use an address such as %s", err, defaultAddress)
-	}
-	if !isLoopback(host) {
-		return fmt.Errorf("--address %s is not on the loopback interface: use an address such as %s, which all containers of the pod reach",
-			address, defaultAddress)
-	}
-	return nil
 }
 
 // isLoopback reports whether a host is on the loopback interface, whatever a DNS server says.
