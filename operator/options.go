@@ -186,7 +186,7 @@ func (o Options) takeoverDelay() func(election.Takeover) time.Duration {
 	if o.TakeoverDelay != nil || o.Disabled {
 		return o.TakeoverDelay
 	}
-	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.Cached()
+	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.TakeoverDelay
 }
 
 // environment returns what the options say of the environment.

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
@@ -27,7 +26,7 @@ type Order struct {
 
 // TakeoverDelay is how long a candidate leaves a free lock to the candidates before it, for
 // election.Config.TakeoverDelay. It is pure. Candidates that know the same peers get delays that
-// differ by a Slot or more; the first delay is zero:
+// differ by a slot or more, a tenth of a RenewInterval; the first delay is zero:
 //
 //  1. A healthy candidate goes before an unhealthy one.
 //  2. A candidate in an evacuated zone waits for about LeaseDuration, so that it
@@ -41,14 +40,14 @@ type Order struct {
 //  6. Candidates equal in all that go by a hash of identity and lock, so
 //     that the locks of a program with many are spread over its replicas.
 //
-// The previous holder comes last. Between two groups of equal candidates there is a Step. So
-// known candidates that are dead delay a takeover by at most a Slot for each and a Step for
-// each group of them that goes before the first living one, and never by more than
+// The previous holder comes last. Between two groups of equal candidates there is a step, a
+// RenewInterval. So known candidates that are dead delay a takeover by at most a slot for each and a
+// step for each group of them that goes before the first living one, and never by more than
 // LeaseDuration.
 //
-// A candidate that knows no peers assumes that all zones have candidates. It waits a Step for
+// A candidate that knows no peers assumes that all zones have candidates. It waits a step for
 // each preferred zone before its own, or for all of them and one more in the zone of a silent
-// holder, or for LeaseDuration less two Steps in an evacuated one. It adds its
+// holder, or for LeaseDuration less two steps in an evacuated one. It adds its
 // election.Takeover.Spread, so that a crowd does not go at the same instant.
 func (o Order) TakeoverDelay(t election.Takeover) time.Duration {
 	if len(t.Peers) == 0 {
@@ -62,21 +61,21 @@ func (o Order) TakeoverDelay(t election.Takeover) time.Duration {
 	return o.delays(queue)[i]
 }
 
-// Step is the takeover delay of one group of equally preferred candidates over the next: a
+// step is the takeover delay of one group of equally preferred candidates over the next: a
 // RenewInterval. A candidate whose connection has died sees the last renewal up to half of that
 // and a request later than others, and still goes first.
-func (o Order) Step() time.Duration { return o.Timing.WithDefaults().RenewInterval }
+func (o Order) step() time.Duration { return o.Timing.WithDefaults().RenewInterval }
 
-// Slot is the takeover delay of one candidate over the next in its group: a tenth of a
+// slot is the takeover delay of one candidate over the next in its group: a tenth of a
 // RenewInterval, in which the others learn of a takeover. It is shorter if there are so many
 // candidates that the last would wait for longer than the lease.
-func (o Order) Slot() time.Duration { return o.Timing.WithDefaults().RenewInterval / 10 }
+func (o Order) slot() time.Duration { return o.Timing.WithDefaults().RenewInterval / 10 }
 
 // delays returns how long each candidate of a queue leaves the lock to those before it.
 func (o Order) delays(queue []place) []time.Duration {
-	slot, step, lease := o.Slot(), o.Step(), o.Timing.WithDefaults().LeaseDuration
+	slot, step, lease := o.slot(), o.step(), o.Timing.WithDefaults().LeaseDuration
 	all := make([]time.Duration, 0, len(queue))
-	// If there are too many candidates for that, those at the front keep their Slot.
+	// If there are too many candidates for that, those at the front keep their slot.
 	least := min(slot, lease/time.Duration(2*max(1, len(queue))))
 	var delay, steps time.Duration
 	for i, p := range queue {
@@ -98,8 +97,8 @@ func (o Order) delays(queue []place) []time.Duration {
 
 func (o Order) unaware(t election.Takeover) time.Duration {
 	timing := o.Timing.WithDefaults()
-	last := max(0, timing.LeaseDuration-2*o.Step()) // a Spread is shorter than that
-	wait := min(time.Duration(o.standing(t.Candidate.Zone, t))*o.Step(), last)
+	last := max(0, timing.LeaseDuration-2*o.step()) // a Spread is shorter than that
+	wait := min(time.Duration(o.standing(t.Candidate.Zone, t))*o.step(), last)
 	if evacuated(t.Candidate.Zone, t) {
 		wait = last
 	}
@@ -173,69 +172,4 @@ func evacuated(zone string, t election.Takeover) bool {
 // silent reports whether a holder was no longer heard.
 func silent(c status.Cause) bool {
 	return c == status.CauseExpired || c == status.CauseDeleted || c == status.CauseCleared
-}
-
-// Cached returns a function that gives the same takeover delays as o.TakeoverDelay. It ranks the
-// candidates once for each takeover, not once for each candidate that an elector asks about:
-// use it where there may be dozens. It is safe for concurrent use, and keeps the last ranking
-// in memory.
-//
-// It assumes that the same slice of Peers holds the same peers. So the elements must not
-// change once they were passed: an elector passes a new slice for each change.
-func (o Order) Cached() func(election.Takeover) time.Duration {
-	c := &cache{order: o}
-	return c.takeoverDelay
-}
-
-// cache is the ranking for one takeover, for any candidate.
-type cache struct {
-	order Order
-
-	mu     sync.Mutex
-	of     election.Takeover
-	delays map[string]time.Duration // by identity
-}
-
-func (c *cache) takeoverDelay(t election.Takeover) time.Duration {
-	if len(t.Peers) > 0 && t.Candidate.Identity != t.Previous && t.Cause != status.CauseDied { // otherwise it has a place of its own
-		if delay, known := c.lookUp(t); known {
-			return delay
-		}
-	}
-	return c.order.TakeoverDelay(t)
-}
-
-// lookUp returns the delay of the candidate, if it is among the peers.
-func (c *cache) lookUp(t election.Takeover) (time.Duration, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.delays == nil || !sameRanking(t, c.of) {
-		c.of, c.delays = t, c.order.rank(t)
-	}
-	delay, known := c.delays[t.Candidate.Identity]
-	return delay, known
-}
-
-// rank returns the delays of all peers but the previous holder.
-func (o Order) rank(t election.Takeover) map[string]time.Duration {
-	t.Candidate = locks.Candidate{}
-	queue := o.queue(t)
-	ranked := make(map[string]time.Duration, len(queue))
-	for i, delay := range o.delays(queue) {
-		ranked[queue[i].identity] = delay
-	}
-	return ranked
-}
-
-// sameRanking reports whether everything that a ranking depends on is the same.
-func sameRanking(a, b election.Takeover) bool {
-	return a.Lock == b.Lock && a.Cause == b.Cause &&
-		a.Previous == b.Previous && a.PreviousZone == b.PreviousZone &&
-		samePeers(a.Peers, b.Peers) && slices.Equal(a.Evacuated, b.Evacuated)
-}
-
-// samePeers reports whether both are one slice. Comparing their elements for each candidate
-// would cost as much as ranking them again.
-func samePeers(a, b []locks.Peer) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

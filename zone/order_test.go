@@ -62,7 +62,7 @@ func TestTheRestartedLeaderGoesFirstAmongItsEquals(t *testing.T) {
 	died.Candidate = died.Peers[1].Candidate
 	waits := func(o zone.Order, want time.Duration) {
 		t.Helper()
-		if got := o.Cached()(died); got != want {
+		if got := o.TakeoverDelay(died); got != want {
 			t.Errorf("it waits %v, want %v", got, want)
 		}
 	}

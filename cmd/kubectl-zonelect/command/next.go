@@ -38,7 +38,7 @@ func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, k
 			if !known {
 				return nil, false
 			}
-			first, order = c, zone.Order{Preferred: preferred}.Cached()
+			first, order = c, zone.Order{Preferred: preferred}.TakeoverDelay
 		}
 		if c.TakeoverDelay != first.TakeoverDelay || lockOf(e, c) != lockOf(e, first) { // such as while preferred zones are rolled out
 			return nil, false
