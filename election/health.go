@@ -41,12 +41,10 @@ type Health struct {
 	// After is how long a leader must be unhealthy before it gives up. Zero means the
 	// LeaseDuration, so that it is replaced about as soon as a dead leader would be.
 	After time.Duration
-	// Required keeps an unhealthy candidate from leading even if nobody else can.
-	Required bool
 }
 
-// ErrUnwilling may be wrapped by what Health.Check returns: this candidate has nothing to lead for
-// now. It then does not campaign, even if nobody else does, and that is not an error in its log.
+// ErrUnwilling may be wrapped by what Health.Check returns: this candidate is not to lead now, even if
+// nobody else can. It does not campaign then, and that is not an error in its log.
 var ErrUnwilling = errors.New("unwilling to lead")
 
 func (h Health) withDefaults(t Timing) Health {
@@ -61,9 +59,6 @@ func (h Health) validate() error {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%w: Health.%s is %v: use a positive duration, or 0 for the default", ErrConfig, name, d))
 		}
-	}
-	if h.Required && h.Check == nil {
-		errs = append(errs, fmt.Errorf("%w: Health is Required and has no Check", ErrConfig))
 	}
 	return errors.Join(errs...)
 }
@@ -141,14 +136,13 @@ func (r *run) othersWell() (well, known bool) {
 
 // unfit reports whether this candidate must not campaign at all.
 func (r *run) unfit() bool {
-	f := r.fitness
-	return !f.known || f.problem != nil && (r.config.Health.Required || errors.Is(f.problem, ErrUnwilling))
+	return !r.fitness.known || errors.Is(r.fitness.problem, ErrUnwilling)
 }
 
 // healthyFirst returns when this candidate may take a lock that is free at a time. It
 // leaves the lock to healthy candidates first, if there may be any.
 func (r *run) healthyFirst(at time.Time) time.Time {
-	if well, known := r.othersWell(); known && !well && !r.config.Health.Required {
+	if well, known := r.othersWell(); known && !well {
 		return at
 	}
 	if r.fitness.problem != nil {
@@ -160,17 +154,17 @@ func (r *run) healthyFirst(at time.Time) time.Time {
 // yieldIfUnhealthy ends the term of a leader that has been unhealthy for too long, and
 // returns by when to look again.
 func (l *leadership) yieldIfUnhealthy(now time.Time) time.Time {
-	f, health := &l.fitness, l.config.Health
+	f := &l.fitness
 	later := now.Add(time.Hour)
 	if f.problem == nil || l.cause != nil {
 		return later
 	}
 	fit, unfit := l.fit(locks.Successor{})
-	due := rules.Latest(f.since, l.term.Began).Add(health.After)
+	due := rules.Latest(f.since, l.term.Began).Add(l.config.Health.After)
 	switch {
 	case now.Before(due):
 		return due
-	case len(l.peers) > 0 && len(fit) == 0 && !health.Required:
+	case len(l.peers) > 0 && len(fit) == 0 && !errors.Is(f.problem, ErrUnwilling):
 		l.report.unhealthy(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
 	default:
 		l.successor = &locks.Successor{}
