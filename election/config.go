@@ -103,7 +103,7 @@ type Config struct {
 	ProcessLock func() string
 
 	// TracerProvider receives one span for each takeover that this candidate wins.
-	// MeterProvider receives the metrics, see docs/metrics.md. Nil means none, at no cost.
+	// MeterProvider receives the metrics, see docs/metrics.md. Nil means none.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	// Logger gets one line for each transition and each new problem. The zero Logger

@@ -189,4 +189,4 @@ package election
 //	status.go                     board.publish         Status and its transitions as they are made
 //	loopwatchdog.go               loopWatchdog.late     what Alive returns
 //	failover.go                   telemetry.failover    the span of a takeover
-//	metrics.go                    meters.observe        what the metrics say at each collection
+//	metrics.go                    telemetry.observe     what the metrics say at each collection

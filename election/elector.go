@@ -23,7 +23,6 @@ type Elector struct {
 	nonce        string
 	clock        clock
 	telemetry    *telemetry
-	meters       *meters // nil without a MeterProvider
 	board        board
 	loopWatchdog loopWatchdog
 	running      atomic.Bool
@@ -46,7 +45,7 @@ func New(config Config) (*Elector, error) {
 	if config.ProcessLock == nil {
 		config.ProcessLock = func() string { return "" }
 	}
-	meters, err := newMeters(config)
+	telemetry, err := newTelemetry(config)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +53,7 @@ func New(config Config) (*Elector, error) {
 		config:    config,
 		nonce:     rand.Text(),
 		clock:     clock{asleep: suspended},
-		telemetry: newTelemetry(config),
-		meters:    meters,
+		telemetry: telemetry,
 		stepDowns: make(chan stepDownRequest),
 	}
 	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: status.StateIdle}
@@ -104,7 +102,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	e.ended.Store(ended)
 	defer close(ended)
 	r := newRun(ctx, e, lead)
-	defer e.meters.start(e, r.report.log)()
+	defer e.telemetry.start(e, r.report.log)()
 	defer r.close()
 	r.startGuardian()
 	r.watchPeers(r.watching)

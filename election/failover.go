@@ -17,6 +17,20 @@ import (
 	"github.com/zonelect/zonelect/internal/metrics"
 )
 
+// Attribute keys of spans alone; package metrics has the others. Those without the prefix
+// "election." are OpenTelemetry's semantic conventions.
+const (
+	keyHolder         = attribute.Key("election.holder")
+	keyPrevious       = attribute.Key("election.previous.holder")
+	keyToken          = attribute.Key("election.token")
+	keyLeaseDuration  = attribute.Key("election.lease_duration")
+	keyDuration       = attribute.Key("election.duration")
+	keyOperation      = attribute.Key("election.operation")
+	keyErrorType      = attribute.Key("error.type")
+	keyResendCount    = attribute.Key("http.request.resend_count")
+	keyResponseStatus = attribute.Key("http.response.status_code")
+)
+
 // traceparent is the key of the W3C header, which records carry too.
 const traceparent = "traceparent"
 
@@ -27,15 +41,14 @@ type failover struct {
 	ctx       context.Context
 	span      trace.Span
 	stamp     func(time.Time) time.Time
-	life      time.Time // where the span starts
-	won       time.Time // where lock adoption starts
-	ready     time.Time // where its last phase starts
-	meters    *meters
+	life      time.Time            // where the span starts
+	won       time.Time            // where lock adoption starts
+	ready     time.Time            // where its last phase starts
 	where     []attribute.KeyValue // the cause, and the zones
 }
 
 // failover begins the span of a takeover, with its phases up to the acquisition.
-func (t *telemetry) failover(ctx context.Context, won acquisition, term Term, m *meters) *failover {
+func (t *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
 	attempts, last := won.inOrder(), won.won()
 	first := attempts[0]
 	f := &failover{
@@ -43,14 +56,13 @@ func (t *telemetry) failover(ctx context.Context, won acquisition, term Term, m 
 		stamp:     monotonicStamps(),
 		life:      won.Life,
 		won:       last.end,
-		meters:    m,
 		where:     failoverPlaces(won, term),
 	}
 	f.ctx, f.span = t.tracer.Start(ctx, "election.failover",
 		trace.WithNewRoot(),
 		trace.WithTimestamp(f.stamp(f.life)),
 		trace.WithLinks(links(won.Details.Trace)...),
-		trace.WithAttributes(t.lock...),
+		trace.WithAttributes(t.whole...),
 		trace.WithAttributes(t.failoverAttributes(won, term)...),
 	)
 	free := rules.Latest(won.At, won.Life)
@@ -127,7 +139,7 @@ func (f *failover) working(now time.Time) {
 	took := now.Sub(f.life)
 	f.span.SetAttributes(keyDuration.Float64(took.Seconds()))
 	f.span.End(trace.WithTimestamp(f.stamp(now)))
-	f.meters.failedOver(f.ctx, took, f.where...)
+	f.telemetry.failedOver(f.ctx, took, f.where...)
 }
 
 // traceparent identifies the span to other processes; empty without a tracer.

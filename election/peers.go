@@ -48,7 +48,7 @@ func watched[T any](ctx context.Context, r *run, watch func(context.Context, fun
 // setPeers notes who campaigns, in a new slice that never changes.
 func (r *run) setPeers(peers []locks.Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
-	r.meters.know(r.peers)
+	r.telemetry.know(r.peers)
 }
 
 // takeover returns what decides the takeover delay of this candidate, or of another one that is
@@ -97,10 +97,7 @@ func (r *run) first(some []locks.Peer, t Takeover) (identity string) {
 // answering all at once in the same way (RFC 5740, 5.2.2).
 //
 // The spread is at most 0.13 x RenewInterval. If requests are slow it is longer, up to
-// two RenewIntervals: the first write has to be seen before many others go. If
-// candidates do not know their peers, the first one goes after
-// 0.10 x RenewInterval on average if it is the only one, 0.09 if there are three, 0.08
-// for five and 0.01 for 500.
+// two RenewIntervals: the first write has to be seen before many others go.
 func (o Takeover) Spread(t Timing) time.Duration {
 	t = t.WithDefaults()
 	others := float64(unknownCrowd)

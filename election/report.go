@@ -19,7 +19,6 @@ import (
 // subscribers, the log, the metrics and the tracer. It decides nothing. The loop owns it.
 type reporter struct {
 	*board
-	meters    *meters // nil without a MeterProvider
 	telemetry *telemetry
 	log       logr.Logger
 	ctx       context.Context     // of what is measured
@@ -32,7 +31,7 @@ func newReporter(ctx context.Context, e *Elector) *reporter {
 		log = logr.FromContextOrDiscard(ctx)
 	}
 	return &reporter{
-		board: &e.board, meters: e.meters, telemetry: e.telemetry, ctx: ctx, problems: map[operation]error{},
+		board: &e.board, telemetry: e.telemetry, ctx: ctx, problems: map[operation]error{},
 		log: log.WithValues("lock", e.config.Lock.Describe().String(), "identity", e.config.Candidate.Identity),
 	}
 }
@@ -110,7 +109,7 @@ func (p *reporter) result(op operation, err error) {
 // other that way.
 func (p *reporter) answer(a answer) {
 	if a.op == opRenew {
-		p.meters.renewed(p.ctx, a.end.Sub(a.sent.awake), a.err)
+		p.telemetry.renewed(p.ctx, a.end.Sub(a.sent.awake), a.err)
 	}
 	if a.conflict() {
 		a.err = nil
@@ -138,7 +137,7 @@ func (p *reporter) seen(uid string) { p.update(func(s *Status) { s.LockUID = uid
 
 // won reports a takeover, and returns its span.
 func (p *reporter) won(a acquisition, t Term) *failover {
-	return p.telemetry.failover(p.ctx, a, t, p.meters)
+	return p.telemetry.failover(p.ctx, a, t)
 }
 
 // adopting reports that the lock is held, and that the work may not begin yet. While somebody else may still
@@ -158,7 +157,7 @@ func (p *reporter) leading(t Term, f *failover) {
 	at := p.publish(status.ChangeLeading, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, t, t.Holder, t.Zone
 	}).At
-	p.meters.leading(p.ctx, t.trust)
+	p.telemetry.leading(p.ctx, t.trust)
 	p.log.Info("leading", "token", t.Token, "cause", string(t.Cause), "previous", t.Previous, "at", at)
 }
 
@@ -169,7 +168,7 @@ func (p *reporter) refused(why error) {
 }
 
 // untrusted reports that a term is not trusted any more.
-func (p *reporter) untrusted() { p.meters.leading(p.ctx, nil) }
+func (p *reporter) untrusted() { p.telemetry.leading(p.ctx, nil) }
 
 // stopping reports that a term ends.
 func (p *reporter) stopping(t Term, cause error) {
@@ -184,7 +183,7 @@ func (p *reporter) overran(t Term, cause error) {
 		p.log.Info("the work says that part of it may go on: the lease is left to run out", "token", t.Token, "cause", cause.Error())
 		return
 	}
-	p.meters.overran(p.ctx)
+	p.telemetry.overran(p.ctx)
 	p.log.Error(cause, "the work has not stopped in time: the lease is left to run out", "token", t.Token)
 }
 
@@ -196,7 +195,7 @@ func (p *reporter) stopped(cause error) {
 // termOver reports that a term is over, with its work and its guardian's part.
 func (p *reporter) termOver(cause error) {
 	p.untrusted()
-	p.meters.termEnded(p.ctx, cause)
+	p.telemetry.termEnded(p.ctx, cause)
 }
 
 // released reports that the lock of a term was given up.
