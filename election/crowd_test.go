@@ -51,24 +51,6 @@ func TestOfACrowdThatDoesNotKnowItselfFewGoBeforeTheyHearOfTheFirst(t *testing.T
 	}
 }
 
-func TestAFewCandidatesThatKnowNobodyGoSoon(t *testing.T) {
-	const locks = 500
-	for candidates, want := range map[int]time.Duration{1: 210, 2: 190, 3: 180, 5: 160, 500: 30} {
-		var sum, most time.Duration
-		for lock := range locks {
-			first := spreads(lock, candidates, 5*time.Millisecond)[0]
-			sum += first
-			most = max(most, first)
-		}
-		if mean := sum / locks; mean < (want-20)*time.Millisecond || mean > (want+20)*time.Millisecond {
-			t.Errorf("the first of %d goes after %v on average, documented are %d ms", candidates, mean, want)
-		}
-		if most > 249*time.Millisecond {
-			t.Errorf("the first of %d goes after %v", candidates, most)
-		}
-	}
-}
-
 func TestASpreadOfARenewIntervalOrTwoIsTheMostAndNobodyWaitsAlone(t *testing.T) {
 	o := election.Takeover{RoundTrip: time.Minute}
 	for i := range 1000 {

@@ -27,10 +27,10 @@ func (s *stage) evacuates(zones string) {
 func TestALeaderLeavesAnEvacuatedZoneAndDoesNotComeBackByItself(t *testing.T) {
 	scenario(t, func(s *stage) {
 		all := newCrowd("a", "b", "c")
-		a, b, c := s.start("a", all.join), s.candidate("b", all.join), s.candidate("c", all.join)
-		b.Start()
-		c.Start()
+		a := s.start("a", all.join)
 		a.Leads()
+		s.start("b", all.join)
+		c := s.start("c", all.join)
 		s.evacuates("z-a,z-b")
 		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) {
 			t.Errorf("cause is %v", cause)
@@ -46,15 +46,15 @@ func TestALeaderLeavesAnEvacuatedZoneAndDoesNotComeBackByItself(t *testing.T) {
 
 func TestALeaderStaysInAnEvacuatedZoneWhereNobodyElseIs(t *testing.T) {
 	for name, tc := range map[string]struct {
-		join func(*crowd) func(*election.Config)
+		join func(*election.Config)
 		says string
 	}{
-		"known to be alone": {func(c *crowd) func(*election.Config) { return c.join }, "no other candidate is known outside the evacuated zones"},
-		"not known who is":  {func(*crowd) func(*election.Config) { return func(*election.Config) {} }, "who else campaigns is not known"},
+		"known to be alone": {newCrowd("a").join, "no other candidate is known outside the evacuated zones"},
+		"not known who is":  {func(*election.Config) {}, "who else campaigns is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				a := s.start("a", tc.join(newCrowd("a")))
+				a := s.start("a", tc.join)
 				a.Leads()
 				told := a.Subscribe(s.T.Context())
 				s.evacuates("z-a")

@@ -27,16 +27,18 @@ func TestAReaderMissesNoTransition(t *testing.T) {
 			}
 			want = append(want, pending(prompt)...)
 		}
-		changes := func(all []election.Transition) (changes []status.Change) {
-			for _, told := range all {
-				changes = append(changes, told.Change)
-			}
-			return changes
-		}
 		if got := pending(late); len(want) < 6 || !slices.Equal(changes(got), changes(want)) {
 			t.Errorf("it got %v\nwant %v", got, want)
 		}
 	})
+}
+
+// changes are the changes alone.
+func changes(all []election.Transition) (changes []status.Change) {
+	for _, told := range all {
+		changes = append(changes, told.Change)
+	}
+	return changes
 }
 
 // pending returns what comes at once.

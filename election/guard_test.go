@@ -94,6 +94,9 @@ func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 		a.Start()
 		term, _ := a.Leads()
 		var server server
+		if err := try(election.Term{}.Guard(&server), write(s.T.Context())); !errors.Is(err, election.ErrUntrusted) {
+			t.Errorf("a write without a term: %v", err)
+		}
 		for name, rt := range map[string]http.RoundTripper{"of the term": term.Guard(&server), "of the elector": a.Guard(&server)} {
 			asleep.Store(0)
 			server.sent.Store(0)
@@ -223,9 +226,7 @@ func TestAStopInGoodOrderLetsTheWorkFinishItsWrites(t *testing.T) {
 				t.Errorf("a write while the work stops: %v", err)
 			}
 		}
-		if err := a.Wait(); err != nil {
-			t.Error(err)
-		}
+		s.ends(a)
 		if err := try(rt, write(s.T.Context())); !errors.Is(err, election.ErrUntrusted) {
 			t.Errorf("a write after the work has returned: %v", err)
 		}
@@ -253,10 +254,4 @@ func TestAWriteBelongsToTheTermThatItsContextCarries(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestWithoutATermNothingIsWritten(t *testing.T) {
-	if err := try(election.Term{}.Guard(&server{}), write(t.Context())); !errors.Is(err, election.ErrUntrusted) {
-		t.Errorf("a write: %v", err)
-	}
 }

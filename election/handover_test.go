@@ -119,7 +119,7 @@ func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
 		a.link.Set(cut)
 		s.write(func(r *locks.Record) { r.Details.Handover = locks.Handover{To: "b"} })
 		b.Idles()
-		s.write(func(r *locks.Record) { r.Holder = "" })
+		s.write(emptied)
 		b.Idles()
 		_, took := b.Leads()
 		s.want("b leads", took, lease)
@@ -128,16 +128,6 @@ func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
 
 func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 	starts := map[string]time.Duration{"b": 2, "c": 3, "d": 3, "e": 1}
-	sick := func(i string) func([]locks.Peer) []locks.Peer {
-		return func(peers []locks.Peer) []locks.Peer {
-			for n := range peers {
-				if peers[n].Identity == i {
-					peers[n].Unhealthy = "sick"
-				}
-			}
-			return peers
-		}
-	}
 	for name, tc := range map[string]struct {
 		to        locks.Successor
 		evacuated string
@@ -159,7 +149,14 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 				a := s.start("a", all.join, behind(starts))
 				a.Leads()
 				s.write(func(r *locks.Record) { r.Evacuated = tc.evacuated })
-				all.change(sick(tc.sick))
+				all.change(func(peers []locks.Peer) []locks.Peer {
+					for n := range peers {
+						if peers[n].Identity == tc.sick {
+							peers[n].Unhealthy = "sick"
+						}
+					}
+					return peers
+				})
 				s.handsOver(a, tc.to)
 				if got := s.record().Details.Handover.To; got != tc.want {
 					t.Errorf("handed over to %q, want %q", got, tc.want)

@@ -37,19 +37,11 @@ func TestS8AnAnswerOfAFormerTermWinsNothingThoughItsRecordStands(t *testing.T) {
 }
 
 // changes returns what an event changes about a candidate at once.
-func (s *stage) changes(c *seat, event func()) (all []status.Change) {
+func (s *stage) changes(c *seat, event func()) []status.Change {
 	synctest.Wait()
 	news := c.Subscribe(s.T.Context())
 	event()
-	for {
-		synctest.Wait()
-		select {
-		case t := <-news:
-			all = append(all, t.Change)
-		default:
-			return all
-		}
-	}
+	return changes(pending(news))
 }
 
 func TestS8ALateAnswerToAnAcquisitionThatAnotherFollowedWinsNothing(t *testing.T) {

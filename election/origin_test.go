@@ -64,7 +64,6 @@ func TestS4AGuardianAdoptsATermOnlyOnceNobodyElseCanLead(t *testing.T) {
 		var g *guarded
 		c := deletedTwice(s, lockstest.Fault{Mute: true}, func(c *election.Config) {
 			g = guard(c)
-			g.campaign = make(chan locks.Permission, 1)
 			g.campaign <- granted
 		})
 		time.Sleep(5 * time.Second) // b trusts its term for twice that

@@ -36,17 +36,24 @@ func informed(words chan []locks.Peer) func(*election.Config) {
 	}
 }
 
+// TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones, also from several goroutines after WatchPeers has returned,
+// and what is told after the end of Run does nothing.
 func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		words := make(chan []locks.Peer)
+		var report func([]locks.Peer)
 		var asked election.Takeover
-		b := s.start("b", informed(words), func(c *election.Config) {
+		b := s.start("b", func(c *election.Config) {
+			c.WatchPeers = func(_ context.Context, tell func([]locks.Peer)) { report = tell }
 			c.TakeoverDelay = func(o election.Takeover) time.Duration { asked = o; return 0 }
 		})
-		words <- []locks.Peer{peer("a")}
-		words <- []locks.Peer{peer("c"), peer("a"), peer("b")}
+		report([]locks.Peer{peer("a")})
+		var tellers sync.WaitGroup
+		for range 20 {
+			tellers.Go(func() { report([]locks.Peer{peer("c"), peer("a"), peer("b")}) })
+		}
+		tellers.Wait()
 		over := time.Now().Add(time.Hour)
 		s.write(func(r *locks.Record) {
 			r.Evacuated = evacuations.Format([]evacuations.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
@@ -59,6 +66,12 @@ func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 		if want := []string{"za", "zb"}; !slices.Equal(asked.Evacuated, want) {
 			t.Errorf("evacuated are %q, want %q", asked.Evacuated, want)
 		}
+		b.Stop()
+		s.ends(b)
+		for range 20 {
+			tellers.Go(func() { report(nil) })
+		}
+		tellers.Wait()
 	})
 }
 
@@ -87,39 +100,5 @@ func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
 		kept("after a takeover without a record")
 		c.Stop()
 		kept("after a release")
-	})
-}
-
-// TestPeersMayReturnAndTellLater: what it has registered elsewhere is valid until Run returns,
-// for several goroutines, and does nothing later.
-func TestPeersMayReturnAndTellLater(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		var report func([]locks.Peer)
-		var asked election.Takeover
-		b := s.start("b", func(c *election.Config) {
-			c.WatchPeers = func(_ context.Context, tell func([]locks.Peer)) { report = tell }
-			c.TakeoverDelay = func(o election.Takeover) time.Duration { asked = o; return 0 }
-		})
-		report([]locks.Peer{peer("a")})
-		var tellers sync.WaitGroup
-		for range 20 {
-			tellers.Go(func() { report([]locks.Peer{peer("b"), peer("a")}) })
-		}
-		tellers.Wait()
-		a.Stop()
-		b.Leads()
-		if want := []locks.Peer{peer("a"), peer("b")}; !reflect.DeepEqual(asked.Peers, want) {
-			t.Errorf("takeover delay is asked for among %+v, want %+v", asked.Peers, want)
-		}
-		b.Stop()
-		if err := b.Wait(); err != nil {
-			t.Error(err)
-		}
-		for range 20 {
-			tellers.Go(func() { report(nil) })
-		}
-		tellers.Wait()
 	})
 }

@@ -47,35 +47,28 @@ func TestSecondsObeysTheLawAndLeavesNothingUnused(t *testing.T) {
 	}
 }
 
-// etcdElects takes etcd's leader away from all, for a while that begins so long after a
-// renewal of the first. It returns when a few leases have passed.
-func (s *stage) etcdElects(fault lockstest.Fault, after, takes time.Duration, all ...*seat) {
-	s.T.Helper()
-	t := timing.Fast()
-	time.Sleep(time.Until(s.record().RenewTime.Add(3*t.RenewInterval + after)))
-	for _, c := range all {
-		c.link.Set(fault)
-	}
-	time.Sleep(takes)
-	for _, c := range all {
-		c.link.Set(lockstest.Fault{})
-	}
-	time.Sleep(3 * t.LeaseDuration)
-}
-
 func TestWithSecondsATermSurvivesAnEtcdElection(t *testing.T) {
+	of := timing.Fast()
 	for name, fault := range etcdElections {
 		for _, takes := range []time.Duration{time.Second, 1500 * time.Millisecond, 2 * time.Second} {
 			t.Run(fmt.Sprint(name, " for ", takes), func(t *testing.T) {
-				for after := time.Millisecond; after < timing.Fast().RenewInterval; after += 7 * time.Millisecond {
+				for after := time.Millisecond; after < of.RenewInterval; after += 7 * time.Millisecond {
 					scenario(t, func(s *stage) {
 						a := s.start("a", inSeconds)
 						a.Leads()
-						b, c := s.start("b", inSeconds), s.start("c", inSeconds)
-						s.etcdElects(fault, after, takes, a, b, c)
+						all := []*seat{a, s.start("b", inSeconds), s.start("c", inSeconds)}
+						time.Sleep(time.Until(s.record().RenewTime.Add(3*of.RenewInterval + after)))
+						for _, c := range all {
+							c.link.Set(fault)
+						}
+						time.Sleep(takes)
+						for _, c := range all {
+							c.link.Set(lockstest.Fault{})
+						}
+						time.Sleep(3 * of.LeaseDuration)
 						a.Stays()
-						b.Idles()
-						c.Idles()
+						all[1].Idles()
+						all[2].Idles()
 					})
 				}
 			})

@@ -5,24 +5,13 @@ package electiontest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"testing"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
 )
-
-// In the test of your own lock. The laws include how it fails.
-func ExampleRunSuite() {
-	var t *testing.T // that of TestMyLock
-	lockstest.RunSuite(t, lockstest.Suite{
-		New: func(t *testing.T) locks.Lock { return memory.New(t.Name()) }, // your lock
-	})
-}
 
 // Two candidates lead in turn, and the history checks that they never led together.
 func ExampleHistory() {
@@ -48,12 +37,4 @@ func ExampleHistory() {
 	// first 1
 	// second 3
 	// <nil>
-}
-
-func ExampleFaulty() {
-	lock := lockstest.NewFaulty(memory.New("my-operator"))
-	lock.Set(lockstest.Fault{Err: locks.ErrForbidden})
-	_, err := lock.Read(context.Background())
-	fmt.Println(errors.Is(err, locks.ErrForbidden), lock.Calls("read"))
-	// Output: true 1
 }
