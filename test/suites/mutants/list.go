@@ -619,6 +619,11 @@ var mutants = []mutant{
 	{"S3", "a token that an earlier term left on the record makes it a release",
 		"election/internal/rules/free.go", ` && was.Transitions == empty.Transitions`, ``,
 		"election/internal/rules/TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds"},
+	{"S3", "a release that a restored backup shows is believed",
+		"election/internal/rules/free.go", `case releasedBy(o.renewal, r):
+		return !o.startOver`, `case releasedBy(o.renewal, r):
+		return true`,
+		"election/internal/rules/TestS3AReleaseThatARestoredBackupShowsFreesNothing"},
 	{"S3", "an earlier release that was put back is believed",
 		"election/internal/rules/free.go", `case o.isEarlier(s):`, `case false:`,
 		"election/internal/rules/TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds"},
