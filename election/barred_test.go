@@ -82,3 +82,25 @@ func TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred(t *testing.T) {
 		}
 	})
 }
+
+// TestABarredCandidateKeepsNoLockThatItLost: it would not come back for it.
+func TestABarredCandidateKeepsNoLockThatItLost(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var set atomic.Bool
+		a := s.start("a", bars(&set))
+		a.Leads()
+		time.Sleep(interval + time.Second)
+		a.SetStopTime(interval)
+		set.Store(true)
+		s.write(func(r *locks.Record) { r.Holder = "" })
+		synctest.Wait()
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("while the work stops, %q holds the lock", r.Holder)
+		}
+		a.Loses()
+		time.Sleep(2 * interval)
+		if r := s.record(); r.Holder != "" {
+			t.Errorf("%s holds the lock", r.Holder)
+		}
+	})
+}

@@ -116,12 +116,16 @@ func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 			if err := try(rt, read); err != nil {
 				t.Errorf("%s: a read: %v", name, err)
 			}
-			exec := read.Clone(s.T.Context())
-			exec.URL.Path = "/api/v1/namespaces/ns/pods/p/exec" // client-go's executors set the header later
+			upgrades := []*http.Request{read}
+			for _, of := range []string{"exec", "attach", "portforward"} {
+				bare := read.Clone(s.T.Context())
+				bare.URL.Path = "/api/v1/namespaces/ns/pods/p/" + of // client-go's executors set the header later
+				upgrades = append(upgrades, bare)
+			}
 			read.Header.Set("Upgrade", "websocket")
-			for _, upgrade := range []*http.Request{read, exec} {
+			for _, upgrade := range upgrades {
 				if err := try(rt, upgrade); !errors.Is(err, election.ErrUntrusted) {
-					t.Errorf("%s: an upgrade: %v", name, err)
+					t.Errorf("%s: an upgrade to %s: %v", name, upgrade.URL.Path, err)
 				}
 			}
 			if sent := server.sent.Load(); sent != 2 {

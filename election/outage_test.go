@@ -148,6 +148,21 @@ func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
 	})
 }
 
+// TestAFormerLeaderThatEndsReleasesTheLockThatItKept, if the API answers before the lease has run out.
+func TestAFormerLeaderThatEndsReleasesTheLockThatItKept(t *testing.T) {
+	led(t, func(s *stage, a *seat) {
+		a.link.Set(cut)
+		a.Loses()
+		time.Sleep(time.Second)
+		a.Stop()
+		time.Sleep(time.Second)
+		a.link.Set(lockstest.Fault{})
+		if err := a.Wait(); err != nil || s.record().Holder != "" {
+			t.Errorf("Run returned %v, and %q holds the lock", err, s.record().Holder)
+		}
+	})
+}
+
 func TestWhoLeavesLateInAnOutageDoesNotWaitForItsEnd(t *testing.T) {
 	led(t, func(_ *stage, a *seat) {
 		a.link.Set(cut)

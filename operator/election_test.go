@@ -244,6 +244,7 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 		"but the failed leader's":     {Options{}, "za", interval + spread},
 		"preferred":                   {Options{PreferredZones: []string{"zb"}}, "zb", spread},
 		"not preferred":               {Options{PreferredZones: []string{"zb"}}, "zc", interval + spread},
+		"with a timing of its own":    {Options{Timing: timing.Fast()}, "za", timing.Fast().RenewInterval + expired.Spread(timing.Fast())},
 		"the program has its own way": {Options{PreferredZones: []string{"zb"}, TakeoverDelay: own}, "zb", time.Minute},
 	} {
 		expired.Candidate.Zone = tc.zone

@@ -66,7 +66,9 @@ var slow = timing.Timing{LeaseDuration: time.Hour, RenewDeadline: 30 * time.Minu
 
 func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
 	s := serve(t)
-	lock, err := at(s.config()).LeaseLock("lock")
+	cfg := s.config()
+	cfg.Timeout = time.Nanosecond // it would end the watches
+	lock, err := at(cfg).LeaseLock("lock")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -234,7 +234,9 @@ func TestALossIsNoticedWithinTheStopGrace(t *testing.T) {
 			t.Errorf("StopGrace %v: a RenewDeadline of %v, %v", grace, deadline, err)
 		}
 	}
-	if _, err := renewDeadline(299 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "use 300ms or longer") {
+	tooShort := self
+	tooShort.Timing.StopGrace = 299 * time.Millisecond
+	if _, err := NewManager(nowhere, options(), tooShort); err == nil || !strings.Contains(err.Error(), "use 300ms or longer") {
 		t.Errorf("StopGrace 299ms: %v", err)
 	}
 }

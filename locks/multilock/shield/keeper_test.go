@@ -126,3 +126,20 @@ func TestM10WhoIsNotTrustedAnyMoreLeavesTheShield(t *testing.T) {
 		t.Error("it has not left")
 	}
 }
+
+// TestM3WhatAHolderSendsAsItStopsEndsWithItsTrust: the context of its term has ended before.
+func TestM3WhatAHolderSendsAsItStopsEndsWithItsTrust(t *testing.T) {
+	k := keeperOn(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	k.state.me = me
+	ctx, cancel := context.WithCancelCause(t.Context())
+	trust := func() time.Duration { return 20 * time.Millisecond }
+	k.startTerm(&tenure{ctx: ctx, term: locks.Term{Trust: trust}, done: make(chan error, 1)})
+	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	cancel(election.ErrStopped)
+	k.termEnded()
+	k.act(t.Context(), putUp)
+	defer k.wait.Wait()
+	if r := <-k.results; !errors.Is(r.err, context.DeadlineExceeded) || time.Since(r.sent) > time.Second {
+		t.Errorf("its request ended after %v: %v", time.Since(r.sent), r.err)
+	}
+}

@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
@@ -147,6 +149,15 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 	isRenamed(t, all, "billing", "invoices", "billing-lock")
 	if want := len(kustomized(t, "base")); len(all) != want {
 		t.Errorf("there are %d objects, want %d", len(all), want)
+	}
+}
+
+// TestALeaderHasTimeToHandOver before it is killed: its work a StopTimeout, and the release a RenewDeadline.
+func TestALeaderHasTimeToHandOver(t *testing.T) {
+	d := one[appsv1.Deployment](t, manifests.Kustomize(t, filepath.Join(config, "operator", "base")), "Deployment")
+	given, needs := *d.Spec.Template.Spec.TerminationGracePeriodSeconds, timing.Timing{}.WithDefaults()
+	if grace := time.Duration(given) * time.Second; grace < needs.StopTimeout+needs.RenewDeadline {
+		t.Errorf("it has %v, of which its work may take %v, and the release %v", grace, needs.StopTimeout, needs.RenewDeadline)
 	}
 }
 
