@@ -48,7 +48,7 @@ func TestTheTablesOfTracesAreThoseOfTheCode(t *testing.T) {
 		cells += row
 	}
 	equal(t, "spans and attributes", found(t, "`((?:election|error|http)\\.[a-z_.]+)`", cells+"`election.failover`"), // the text is about it
-		found(t, `"((?:election|error|http)\.[a-z_.]+)"`, read(t, "../election/failover.go")+shared))
+		found(t, `"((?:election|error|http)\.[a-z_.]+)"`, read(t, "../election/telemetry.go")+shared))
 }
 
 // TestAlertsAndDashboardAskForMetricsThatExist by their names in Prometheus.

@@ -191,7 +191,7 @@ func (f *following) shownToHaveWon(read answer, now time.Time) bool {
 		return false
 	}
 	f.report.result(opWrite, nil)
-	f.exchange.stopWaiting()
+	f.exchange.newest = nil // its answer is known already
 	f.acquisition.attempts = append(f.acquisition.attempts, won)
 	return true
 }
@@ -242,7 +242,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.takeoverDelay)))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from the known version, and leaves nothing out
-		f.watcher.resumeAt(a.snapshot.Version)
+		f.watcher.resume = a.snapshot.Version
 	}
 	if f.rewatch && !f.watcher.heard.After(a.sent.awake) {
 		f.watcher.start(f.watching)

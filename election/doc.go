@@ -89,7 +89,7 @@ package election
 //	workwatchdog.go  workWatchdog.grace        the same again after a suspension; a timer, and Run does not wait for it
 //	workwatchdog.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
 //	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
-//	feed.go          Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
+//	status.go        Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
 //	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
 //	guard.go         guard.RoundTrip           closes an upgraded connection when the trust ends or its owner has closed it; none before that, and Run does not wait for it
 
@@ -109,7 +109,7 @@ package election
 //	claim.go                    run.free             what delays it: takeover delay, a named successor, an outage, health
 //	guardian.go                 run.waitsFor         what forbids it: the phase of a migration (Snapshot.Barred)
 //	../locks/lease/lock.go      Lock.snapshot        where a Lease is barred
-//	schedule.go                 following.next       what a follower does next: wait, read or claim
+//	following.go                following.next       what a follower does next: wait, read or claim
 //
 // How a term is kept:
 //
@@ -151,7 +151,7 @@ package election
 //
 //	watcher.go                      watcher.end             when the next begins, and from which version
 //	following.go                    following.handle        a watch that ended with an error: a read
-//	schedule.go                     following.silentAt      when a watch that says nothing is asked about
+//	following.go                    following.silentAt      when a watch that says nothing is asked about
 //	claim.go                        following.mayWatchAnew  another watch while that read is not answered
 //	leadership.go                   leadership.watchIsDeaf  a leader's
 //	internal/rules/free.go          Observer.Free           knows nothing of watches: no loss shortens a wait
@@ -188,5 +188,5 @@ package election
 //	report.go                     newReporter           all that an elector says: status, log, metrics, spans
 //	status.go                     board.publish         Status and its transitions as they are made
 //	loopwatchdog.go               loopWatchdog.late     what Alive returns
-//	failover.go                   telemetry.failover    the span of a takeover
-//	metrics.go                    telemetry.observe     what the metrics say at each collection
+//	telemetry.go                  telemetry.failover    the span of a takeover
+//	telemetry.go                  telemetry.observe     what the metrics say at each collection

@@ -309,9 +309,6 @@ func (x *exchange) supersede() {
 	}
 }
 
-// stopWaiting stops waiting for the last request, because its answer is known already.
-func (x *exchange) stopWaiting() { x.newest = nil }
-
 // waitAgain waits for the answer to the last write again after a read has shown that it has not
 // landed, unless it is to be repeated: at once if it has been under way for long and
 // repeats no other, because its connection may be dead. Each further repetition waits twice as

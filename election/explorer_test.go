@@ -598,7 +598,7 @@ func (s *schedule) answerFollower(i int, a answer, now time.Time) {
 		if w := x.shownLanding(a); w != nil && w.op == opAcquire {
 			won := w.landed(p.observer.Newest(), now)
 			if now.Before(x.trustedFrom(won).awake.Add(exploredDeadline)) {
-				x.stopWaiting()
+				x.newest = nil
 				s.win(i, won)
 			}
 		}
@@ -729,89 +729,60 @@ func (s *schedule) moves() (all []func(*schedule)) {
 
 // meddling adds what hands, others and time may do.
 func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
-	add := func(m func(*schedule)) { all = append(all, m) }
-	held := s.stored.Record.Holder != ""
-	exists := s.stored.Version.Exists()
-	if s.left.deletions > 0 && exists {
-		add(func(s *schedule) {
-			s.left.deletions--
-			s.version++
-			s.change(locks.Snapshot{Version: locks.Version{Number: s.version}})
-		})
-	}
-	if s.left.emptyings > 0 && held {
-		add(func(s *schedule) {
-			s.left.emptyings--
-			s.edit(func(r *locks.Record) { r.Holder = "" })
-		})
-	}
-	if s.left.edits > 0 && exists {
-		for _, edit := range []func(*locks.Record){
-			func(r *locks.Record) { r.Details = locks.Details{} },
-			func(r *locks.Record) { r.LeaseDuration = exploredLease / 5 },
-			removeDuration,
-		} {
-			add(func(s *schedule) {
-				s.left.edits--
-				s.edit(edit)
-			})
+	meddle := func(left func(*budget) *int, may bool, deeds ...func(*schedule)) {
+		for _, do := range deeds {
+			if may && *left(&s.left) > 0 {
+				all = append(all, func(s *schedule) { *left(&s.left)--; do(s) })
+			}
 		}
 	}
-	if s.left.removals > 0 && held {
-		add(func(s *schedule) {
-			s.left.removals--
-			s.edit(removeDuration)
-		})
-	}
-	if s.left.wipes > 0 && exists {
-		wipes := []func(*locks.Record){
-			func(r *locks.Record) { r.LeaseDuration = exploredLease / 5 },
-			func(r *locks.Record) {
-				r.LeaseDuration, r.AcquireTime, r.RenewTime = exploredLease/5, time.Time{}, time.Time{}
-			},
-			func(r *locks.Record) { r.RenewTime = epoch.Add(s.now + 1) },
-			func(r *locks.Record) { r.Details = locks.Details{} },
-			func(r *locks.Record) { *r = locks.Record{} },
-		}
-		if !held { // what client-go's release leaves: of a record with a holder, it cannot be told from one
-			wipes = append(wipes, func(r *locks.Record) { *r = locks.Record{RenewTime: epoch.Add(s.now + 1), LeaseDuration: time.Second} })
-		}
-		for _, wipe := range wipes {
-			add(func(s *schedule) {
-				s.left.wipes--
-				s.edit(func(r *locks.Record) { r.Holder = ""; wipe(r) })
-			})
-		}
-	}
+	held, exists := s.stored.Record.Holder != "", s.stored.Version.Exists()
+	meddle(func(b *budget) *int { return &b.deletions }, exists, func(s *schedule) {
+		s.version++
+		s.change(locks.Snapshot{Version: locks.Version{Number: s.version}})
+	})
+	meddle(func(b *budget) *int { return &b.emptyings }, held, edit(func(r *locks.Record) { r.Holder = "" }))
+	removeDuration := edit(func(r *locks.Record) { r.LeaseDuration = 0 })
+	meddle(func(b *budget) *int { return &b.edits }, exists,
+		edit(func(r *locks.Record) { r.Details = locks.Details{} }),
+		edit(func(r *locks.Record) { r.LeaseDuration = exploredLease / 5 }),
+		removeDuration,
+	)
+	meddle(func(b *budget) *int { return &b.removals }, held, removeDuration)
+	wipes := func(b *budget) *int { return &b.wipes }
+	meddle(wipes, exists,
+		edit(func(r *locks.Record) { r.Holder, r.LeaseDuration = "", exploredLease/5 }),
+		edit(func(r *locks.Record) {
+			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "", exploredLease/5, time.Time{}, time.Time{}
+		}),
+		edit(func(r *locks.Record) { r.Holder, r.RenewTime = "", epoch.Add(s.now+1) }),
+		edit(func(r *locks.Record) { r.Holder, r.Details = "", locks.Details{} }),
+		edit(func(r *locks.Record) { *r = locks.Record{} }),
+	)
+	// What client-go's release leaves: of a record with a holder, it cannot be told from one.
+	meddle(wipes, exists && !held, edit(func(r *locks.Record) { *r = locks.Record{RenewTime: epoch.Add(s.now + 1), LeaseDuration: time.Second} }))
 	expired := s.now-s.changed >= clientGoLease
 	released := exists && !held && s.stored.Record.Details.Released != 0
 	absent := !exists && s.left.alone && s.lastHolder() != "1" // it creates a record at once, whoever may still lead
-	if s.left.strangers > 0 && (released || absent || held && expired) {
-		add(func(s *schedule) {
-			s.left.strangers--
-			r := s.stored.Record // with the annotations that are there
-			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "stranger", exploredLease, epoch.Add(s.now), epoch.Add(s.now)
-			works := exploredDeadline
-			if s.left.longer {
-				r.LeaseDuration, works = 2*exploredLease, 2*exploredDeadline
-			}
-			r.Transitions++
-			s.put(locks.Snapshot{Record: r})
-			s.stranger = s.now + works
-		})
-	}
-	if s.left.clears > 0 && held && (s.stored.Record.Holder != "stranger" || s.left.alone && s.stored.Record.Details.Token == 0) {
-		add(func(s *schedule) {
-			s.left.clears--
-			r := s.stored.Record // with the annotations that are there
-			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "", time.Second, epoch.Add(s.now+1), epoch.Add(s.now+1)
-			s.put(locks.Snapshot{Record: r})
-		})
-	}
+	meddle(func(b *budget) *int { return &b.strangers }, released || absent || held && expired, func(s *schedule) {
+		r := s.stored.Record // with the annotations that are there
+		r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "stranger", exploredLease, epoch.Add(s.now), epoch.Add(s.now)
+		works := exploredDeadline
+		if s.left.longer {
+			r.LeaseDuration, works = 2*exploredLease, 2*exploredDeadline
+		}
+		r.Transitions++
+		s.put(locks.Snapshot{Record: r})
+		s.stranger = s.now + works
+	})
+	others := s.stored.Record.Holder != "stranger" || s.left.alone && s.stored.Record.Details.Token == 0
+	meddle(func(b *budget) *int { return &b.clears }, held && others, edit(func(r *locks.Record) { // annotations stay
+		r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "", time.Second, epoch.Add(s.now+1), epoch.Add(s.now+1)
+	}))
 	if to, due := s.nextTime(); due && to < horizon {
-		add(func(s *schedule) { s.pass(to) })
-		if tick := s.now + exploredDeadline/3; s.left.ticks > 0 && tick < to {
-			add(func(s *schedule) { s.left.ticks--; s.pass(tick) })
+		all = append(all, func(s *schedule) { s.pass(to) })
+		if tick := s.now + exploredDeadline/3; tick < to {
+			meddle(func(b *budget) *int { return &b.ticks }, true, func(s *schedule) { s.pass(tick) })
 		}
 	}
 	return all
@@ -828,13 +799,13 @@ func (s *schedule) lastHolder() (name string) {
 }
 
 // edit has a hand change the record.
-func (s *schedule) edit(change func(r *locks.Record)) {
-	r := s.stored.Record
-	change(&r)
-	s.put(locks.Snapshot{Record: r})
+func edit(change func(r *locks.Record)) func(*schedule) {
+	return func(s *schedule) {
+		r := s.stored.Record
+		change(&r)
+		s.put(locks.Snapshot{Record: r})
+	}
 }
-
-func removeDuration(r *locks.Record) { r.LeaseDuration = 0 }
 
 // nextTime is when something is due next.
 func (s *schedule) nextTime() (at time.Duration, due bool) {

@@ -138,7 +138,7 @@ func (l *leadership) keepWatching(now time.Time) {
 		return
 	}
 	if !l.observer.Unproven(now) { // else the watch must show what came before
-		l.watcher.resumeAt(l.observer.Newest().Version)
+		l.watcher.resume = l.observer.Newest().Version
 	}
 	l.watcher.start(l.watching)
 }

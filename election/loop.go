@@ -74,7 +74,9 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	}
 	r.observer.Follow(e.config.ProcessLock())
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
-	r.requester = newRequester(e.config, e.clock, &e.loopWatchdog, r.exchange)
+	r.requester = &requester{
+		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog, answers: make(chan *answer, mostFlights), exchange: r.exchange,
+	}
 	r.watcher = &watcher{
 		lock: e.config.Lock, stream: stream{cancel: func() {}}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
 	}

@@ -27,10 +27,6 @@ type requester struct {
 	wait     sync.WaitGroup
 }
 
-func newRequester(config Config, c clock, p *loopWatchdog, x *exchange) *requester {
-	return &requester{lock: config.Lock, clock: c, watchdog: p, answers: make(chan *answer, mostFlights), exchange: x}
-}
-
 // room reports whether another request may be sent. If not, it cancels one to make room.
 func (c *requester) room() bool {
 	worst := c.exchange.crowded()

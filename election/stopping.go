@@ -107,20 +107,20 @@ func (l *leadership) outcome() (again bool, err error) {
 	case l.unfinished() && !l.config.CampaignUnfinished:
 		return false, fmt.Errorf("%w, and %s: %w", l.workErr, unfinishedAdvice, l.cause)
 	case stopped:
-		return false, l.workError(l.workErr, l.cause)
+		return false, l.workError()
 	case l.isLost() && l.config.StopAtLoss:
 		return false, l.cause
 	}
-	if err := l.workError(l.workErr, l.cause); err != nil {
+	if err := l.workError(); err != nil {
 		l.report.log.Error(err, "the work returned an error after its term")
 	}
 	return true, nil
 }
 
 // workError is what the work returned, unless that is the end of its context.
-func (l *leadership) workError(err, cause error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, cause) {
+func (l *leadership) workError() error {
+	if errors.Is(l.workErr, context.Canceled) || errors.Is(l.workErr, l.cause) {
 		return nil
 	}
-	return err
+	return l.workErr
 }

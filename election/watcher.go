@@ -55,9 +55,6 @@ func (w *watcher) start(ctx context.Context) {
 	w.wait.Go(func() { ended <- w.lock.Watch(ctx, from, events) })
 }
 
-// resumeAt has the next watch go on from a version.
-func (w *watcher) resumeAt(v locks.Version) { w.resume = v }
-
 // running reports whether a watch is under way.
 func (w *watcher) running() bool { return w.ended != nil }
 

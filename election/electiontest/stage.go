@@ -48,9 +48,6 @@ func (s *Stage) end() {
 	}
 }
 
-// Seats returns how many candidates there have been.
-func (s *Stage) Seats() int { return len(s.seats) }
-
 // Seat is one candidate. Its methods are for the goroutine of the test.
 type Seat struct {
 	*election.Elector
