@@ -38,15 +38,11 @@ func TestS7AnAnswerThatShowsAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	for _, holder := range []string{"thief", ""} {
 		scenario(t, func(s *stage) {
 			var admission atomic.Pointer[func(*locks.Record)]
-			a := s.start("a", admitted(&admission))
-			a.Leads()
+			a := s.leader("a", admitted(&admission))
 			a.link.Set(lockstest.Fault{Mute: true, LoseReads: true})
 			change := func(r *locks.Record) { r.Holder = holder }
 			admission.Store(&change)
-			took, cause := a.Loses()
-			if s.want("the term ends", took, interval); !errors.Is(cause, election.ErrLost) {
-				t.Error(cause)
-			}
+			s.loses(a, interval, election.ErrLost)
 			admission.Store(nil)
 		})
 	}
@@ -57,8 +53,7 @@ func TestS7AnAnswerThatShowsAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 func TestS1AReadOfALeaseThatAdmissionMadeShorterRenewsNoTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var admission atomic.Pointer[func(*locks.Record)]
-		a := s.start("a", admitted(&admission))
-		a.Leads()
+		a := s.leader("a", admitted(&admission))
 		shorter := func(r *locks.Record) { r.LeaseDuration = lease - 3*time.Second }
 		admission.Store(&shorter)
 		took, cause := a.Loses()

@@ -42,45 +42,32 @@ func TestNobodyCampaignsForARecordThatIsBarred(t *testing.T) {
 		set.Store(false)
 		s.write(func(r *locks.Record) { r.Holder = "" })
 		s.write(func(r *locks.Record) { r.Holder, r.RenewTime = "x", time.Now() })
-		_, took := a.Leads()
-		s.want("leads", took, lease)
+		s.leads(a, lease)
 		if got := a.Status().Waiting; got != "" {
 			t.Errorf("it leads, and waits for %q", got)
 		}
 	})
 }
 
+// TestALeaderStopsInGoodOrderWhenItsRecordIsBarred, also if only the answer to its renewal says so.
 func TestALeaderStopsInGoodOrderWhenItsRecordIsBarred(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var set atomic.Bool
-		a := s.start("a", bars(&set))
-		a.Leads()
-		set.Store(true)
-		s.write(func(r *locks.Record) { r.Evacuated = "zx" })
-		if _, cause := a.Loses(); !errors.Is(cause, election.ErrWithdrawn) {
-			t.Errorf("the term ended with %v", cause)
-		}
-		time.Sleep(time.Second)
-		s.holds("then", "")
-		time.Sleep(3 * lease)
-		a.Idles()
-	})
-}
-
-// TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred.
-func TestALeaderStopsIfTheAnswerToItsRenewalSaysThatItIsBarred(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var set atomic.Bool
-		a := s.start("a", bars(&set))
-		a.Leads()
-		a.link.Set(lockstest.Fault{Mute: true}) // else the watch says so, too
-		set.Store(true)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if a.Elector.Term().TrustedFor() > 0 {
-			t.Errorf("it still leads an hour after each renewal's answer said that the record is barred")
-		}
-	})
+	for _, mute := range []bool{false, true} {
+		scenario(t, func(s *stage) {
+			var set atomic.Bool
+			a := s.leader("a", bars(&set))
+			set.Store(true)
+			if a.link.Set(lockstest.Fault{Mute: mute}); !mute {
+				s.write(func(r *locks.Record) { r.Evacuated = "zx" })
+			}
+			if took, cause := a.Loses(); !errors.Is(cause, election.ErrWithdrawn) || took > interval {
+				t.Errorf("the term ended after %v with %v", took, cause)
+			}
+			time.Sleep(time.Second)
+			s.holds("then", "")
+			time.Sleep(3 * lease)
+			a.Idles()
+		})
+	}
 }
 
 // TestABarredCandidateKeepsNoLockThatItLost: it would not come back for it.

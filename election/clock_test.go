@@ -60,16 +60,6 @@ func TestS2ReadingTheClockEndsHoweverSlowItIs(t *testing.T) {
 	}
 }
 
-func TestS2TheMostExactOfSlowReadingsCounts(t *testing.T) {
-	takes := []time.Duration{500, 500, 500, 90, 90, 500, 500, 500, 500} // in microseconds, one for each reading
-	c := &slowClocks{t: t, slept: time.Hour}
-	c.takes = func() time.Duration { return takes[c.reads-1] * time.Microsecond }
-	got := measure(c.monotonic, c.boot)
-	if width := got.most - got.least; width > 1300*time.Microsecond || got.least > c.slept || got.most < c.slept {
-		t.Errorf("suspended for %v up to %v, was for %v", got.least, got.most, c.slept)
-	}
-}
-
 // TestS2WhereTheClockIsUnsureTimeCountsAsElapsed: no reading, at either end of a span or at
 // a renewal in it, makes trust last longer than the span from when the renewal was sent.
 func TestS2WhereTheClockIsUnsureTimeCountsAsElapsed(t *testing.T) {

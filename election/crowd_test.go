@@ -68,8 +68,7 @@ func TestASpreadOfARenewIntervalOrTwoIsTheMostAndNobodyWaitsAlone(t *testing.T) 
 func TestAReadThatWaitedForEtcdsElectionIsNoRoundTrip(t *testing.T) {
 	for takes := time.Second; takes < 3*time.Second; takes += 50 * time.Millisecond {
 		scenario(t, func(s *stage) {
-			a := s.start("a", inSeconds)
-			a.Leads()
+			a := s.leader("a", inSeconds)
 			var trip atomic.Int64
 			b := s.candidate("b", inSeconds, func(c *election.Config) {
 				c.TakeoverDelay = func(t election.Takeover) time.Duration {

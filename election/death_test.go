@@ -19,11 +19,6 @@ func in(container, process string) func(*election.Config) {
 	return func(c *election.Config) { c.ProcessLock = func() string { return container + "/" + process } }
 }
 
-// later is a takeover delay that leaves a free lock to others for a second.
-func later(c *election.Config) {
-	c.TakeoverDelay = func(election.Takeover) time.Duration { return time.Second }
-}
-
 // die ends a candidate as the end of its process does: its work is gone, and it no longer
 // sends anything.
 func (c *seat) die() {
@@ -35,15 +30,10 @@ func (c *seat) die() {
 
 func TestS3TheNextProcessOfTheHoldersContainerNeedNotWaitForTheLease(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a", in("x", "1"))
-		a.Leads()
+		a := s.leader("a", in("x", "1"))
 		a.die()
 		b := s.start("b", in("x", "2"))
-		term, took := b.Leads()
-		s.want("b leads", took, 0)
-		if term.Cause != status.CauseDied || term.Previous != "a" {
-			t.Errorf("the term is %+v", term)
-		}
+		s.leads(b, 0, status.CauseDied)
 		time.Sleep(2 * interval)
 		if got := s.record().Details.ProcessLock; got != "x/2" {
 			t.Errorf("the record says that its holder has the process lock %q", got)
@@ -55,8 +45,7 @@ func TestS3TheNextProcessOfTheHoldersContainerNeedNotWaitForTheLease(t *testing.
 // it lands between the proof and the takeover's write.
 func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a", in("x", "1"))
-		a.Leads()
+		a := s.leader("a", in("x", "1"))
 		a.die()
 		b := s.candidate("b", in("x", "2"))
 		b.link.Set(lockstest.Fault{Delay: 100 * time.Millisecond})
@@ -73,10 +62,11 @@ func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
 // TestS3WhoseProcessMayLiveKeepsTheLockForItsLease: the holder is a process of another container, or
 // lives in this one, or is not known by what the record says.
 func TestS3WhoseProcessMayLiveKeepsTheLockForItsLease(t *testing.T) {
-	for name, tc := range map[string]struct {
+	type row struct {
 		leads, asks func(*election.Config)
 		then        func(*locks.Record)
-	}{
+	}
+	each(t, map[string]row{
 		"another container": {leads: in("x", "1"), asks: in("y", "2")},
 		"the same process":  {leads: in("x", "1"), asks: in("x", "1")},
 		"the holder has no process lock": {
@@ -96,61 +86,12 @@ func TestS3WhoseProcessMayLiveKeepsTheLockForItsLease(t *testing.T) {
 			in("x", "2")(c)
 			altering(partial)(c)
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a", tc.leads)
-				a.Leads()
-				a.die()
-				if tc.then != nil {
-					s.write(tc.then)
-				}
-				_, took := s.start("b", tc.asks).Leads()
-				s.want("b leads", took, lease)
-			})
-		})
-	}
-}
-
-// TestARecordThatCameBackEndsByTimeAlone: it names a holder that is dead, and the candidate
-// that held the lock since is alive.
-func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
-	for name, comeBack := range map[string]func(*stage, locks.Record){
-		"in a restored backup": func(s *stage, r locks.Record) { s.lock.Restore(r); s.Restored = true },
-		"in its own place":     func(s *stage, old locks.Record) { s.write(func(r *locks.Record) { *r = old }) },
-		"in its own place, as if it were the next term": func(s *stage, old locks.Record) {
-			s.write(func(r *locks.Record) { old.Transitions = r.Transitions; *r = old })
-		},
-		"in its own place, and is renewed": func(s *stage, old locks.Record) {
-			s.write(func(r *locks.Record) { *r = old })
-			synctest.Wait()
-			s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(interval) })
-		},
-		"recreated": func(s *stage, old locks.Record) {
-			s.lock.Delete()
-			s.write(func(r *locks.Record) { *r = old })
-		},
-		"recreated, with a longer history": func(s *stage, old locks.Record) {
-			s.lock.Delete()
-			s.write(func(r *locks.Record) { *r = old; r.Transitions = 99 })
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a", in("x", "1"))
-				a.Leads()
-				backup := s.record()
-				b := s.start("b", in("y", "2"))
-				a.die()
-				b.Leads()
-				c := s.start("c", in("x", "3"), later)
-				b.link.Set(cut) // it hears nothing, and leads on
-				time.Sleep(interval)
-				comeBack(s, backup)
-				if _, took := c.Leads(); took < lease {
-					t.Errorf("c leads after %v", took)
-				}
-			})
-		})
-	}
+	}, func(s *stage, tc row) {
+		a := s.leader("a", tc.leads)
+		a.die()
+		if tc.then != nil {
+			s.write(tc.then)
+		}
+		s.leads(s.start("b", tc.asks), lease)
+	})
 }

@@ -88,16 +88,6 @@ func rows(pattern string) (rows [][]string) {
 	return rows
 }
 
-func TestTheTableOfStatesIsHeldAgainstWhatElectorsDo(t *testing.T) {
-	missing := compare(map[transition]bool{{"lost", "leading"}: true}, false)
-	if len(missing) != 1 || !strings.Contains(missing[0], "from lost to leading") {
-		t.Errorf("a transition that is not listed: %q", missing)
-	}
-	if never := compare(map[transition]bool{{"idle", "following"}: true}, true); len(never) != 18 {
-		t.Errorf("of 19 transitions one was made: %q", never)
-	}
-}
-
 func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t) }
 
 func TestEachPlaceToLookExists(t *testing.T) { doctest.CheckPlaces(t) }

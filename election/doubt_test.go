@@ -35,9 +35,7 @@ func (n *nameless) lock(l *altered) {
 
 // TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething: what it says meanwhile is heard, and it ends then.
 func TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		lock := &nameless{}
 		b := s.start("b", altering(lock.lock))
 		silent := func() {
@@ -53,8 +51,7 @@ func TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething(t *testing.T) {
 			t.Fatalf("%d watches were tried, and %d run, want one each", tried, running)
 		}
 		a.Stop()
-		_, took := b.Leads()
-		s.want("b leads, whose watch went on", took, 0)
+		s.leads(b, 0)
 
 		lock = &nameless{}
 		c := s.start("c", altering(lock.lock))

@@ -42,31 +42,18 @@ func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
 // most.
 func TestAReleaseThatFailsEnds(t *testing.T) {
 	for _, refused := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
-		led(t, func(_ *stage, a *seat) {
+		led(t, func(s *stage, a *seat) {
 			a.link.Set(lockstest.Fault{Err: errors.New("500")})
 			start := time.Now()
 			a.Stop()
 			time.Sleep(refused)
 			a.link.Set(cut)
-			if err := a.Wait(); err != nil {
-				t.Error(err)
-			}
+			s.ends(a)
 			if took := time.Since(start); took > 2*(timing.DefaultRenewDeadline+timing.DefaultRenewInterval) {
 				t.Errorf("refused for %v, the release took %v", refused, took)
 			}
 		})
 	}
-}
-
-func TestStopAtLossReturnsTheCause(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a", func(c *election.Config) { c.StopAtLoss = true })
-		a.Leads()
-		a.link.Set(cut)
-		if err := a.Wait(); !errors.Is(err, election.ErrLost) {
-			t.Errorf("Run: %v, want ErrLost", err)
-		}
-	})
 }
 
 func TestAResignedTermIsLeftToOthers(t *testing.T) {
@@ -75,56 +62,43 @@ func TestAResignedTermIsLeftToOthers(t *testing.T) {
 		if err := b.Resign(s.T.Context()); !errors.Is(err, election.ErrNotLeading) {
 			t.Errorf("Resign of a follower: %v, want ErrNotLeading", err)
 		}
-		if err := a.Resign(s.T.Context()); err != nil {
-			t.Fatal(err)
-		}
+		s.resigns(a)
 		if cause := <-a.Ended; !errors.Is(cause, election.ErrResigned) {
 			t.Errorf("cause is %v", cause)
 		}
-		term, took := b.Leads()
-		s.want("b leads", took, 0)
-		if term.Cause != status.CauseReleased || term.Previous != "a" {
-			t.Errorf("the term is %+v", term)
-		}
+		s.leads(b, 0, status.CauseReleased)
 		b.Stop() // no other candidate is there: a comes back
 		a.Leads()
-		if err := a.Resign(s.T.Context()); err != nil {
-			t.Fatal(err)
-		}
-		_, took = a.Leads()
-		s.want("a leads again", took, interval)
+		s.resigns(a)
+		s.leads(a, interval)
 	})
 }
 
 func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 	failing := lockstest.Fault{Err: errors.New("503")}
-	for name, test := range map[string]struct{ fault, then lockstest.Fault }{
+	type row struct{ fault, then lockstest.Fault }
+	each(t, map[string]row{
 		"slow":                     {fault: lockstest.Fault{Delay: 600 * time.Millisecond}}, // reads until 1.2s, its write lands at 1.8s
 		"lost":                     {fault: lockstest.Fault{LoseAnswers: true}},
 		"lost, and no watch tells": {fault: lockstest.Fault{LoseAnswers: true, Mute: true}},
 		"and the next reads fail":  {fault: lockstest.Fault{LoseAnswers: true, Mute: true}, then: failing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.candidate("a")
-				a.link.Set(test.fault)
-				a.Start()
-				time.Sleep(1900 * time.Millisecond)
-				s.holds("else no acquisition is on its way:", "a")
-				a.Stop()
-				a.link.Set(test.then)
-				if test.then.Err != nil {
-					time.Sleep(3 * time.Second)
-					s.holds("else none is to be given back:", "a")
-				}
-				a.link.Set(lockstest.Fault{})
-				s.ends(a)
-				s.holds("after the end", "")
-				_, took := s.start("b").Leads()
-				s.want("b leads", took, 0)
-			})
-		})
-	}
+	}, func(s *stage, test row) {
+		a := s.candidate("a")
+		a.link.Set(test.fault)
+		a.Start()
+		time.Sleep(1900 * time.Millisecond)
+		s.holds("else no acquisition is on its way:", "a")
+		a.Stop()
+		a.link.Set(test.then)
+		if test.then.Err != nil {
+			time.Sleep(3 * time.Second)
+			s.holds("else none is to be given back:", "a")
+		}
+		a.link.Set(lockstest.Fault{})
+		s.ends(a)
+		s.holds("after the end", "")
+		s.leads(s.start("b"), 0)
+	})
 }
 
 func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
@@ -209,24 +183,6 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 	})
 }
 
-func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		b := s.start("b")
-		for range 2 {
-			synctest.Wait()
-			now, err := s.lock.Read(s.T.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if x, y := a.Status().LockUID, b.Status().LockUID; x != now.Version.UID || y != now.Version.UID {
-				t.Errorf("the UID is %q, for the leader %q, and for the follower %q", now.Version.UID, x, y)
-			}
-			s.lock.Delete() // a makes it anew
-			time.Sleep(interval)
-		}
-	})
-}
-
 func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
 		b := s.candidate("b", altering(func(l *altered) {
@@ -241,8 +197,7 @@ func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 			t.Errorf("the status' problem is %v", b.Status().Problem)
 		}
 		a.Stop()
-		_, took := b.Leads()
-		if took > 6*time.Second {
+		if _, took := b.Leads(); took > 6*time.Second {
 			t.Errorf("b leads %v after the release, reads should have told it sooner", took)
 		}
 	})
@@ -271,7 +226,6 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 		a.link.Set(lockstest.Fault{})
 		time.Sleep(10 * time.Second)
 		s.write(func(r *locks.Record) { r.Holder = "thief" })
-		took, _ := a.Loses()
-		s.want("the term ends", took, 0)
+		s.loses(a, 0)
 	})
 }

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
@@ -79,45 +77,4 @@ func ExampleTerm_Guard() {
 	// got PUT with token 1
 	// while it leads: <nil>
 	// afterwards: true
-}
-
-func ExampleElector_Subscribe() {
-	elector, err := election.New(election.Config{
-		Lock:      memory.New("my-operator"),
-		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a"},
-	})
-	if err != nil {
-		panic(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	transitions := elector.Subscribe(ctx)
-	if err := elector.Run(ctx, func(context.Context, election.Term) error { return nil }); err != nil {
-		panic(err)
-	}
-	for t := range transitions {
-		switch t.Change {
-		case status.ChangeLeading:
-			fmt.Println("leading with token", t.Status.Term.Token)
-		case status.ChangeStopping:
-			fmt.Println("stopping:", t.Cause)
-		case status.ChangeEnded:
-			stop() // closes the channel
-		}
-	}
-	// Output:
-	// leading with token 1
-	// stopping: work returned
-}
-
-// A short lease, and how much time it leaves the work to stop when trust is lost.
-func ExampleTiming_Validate() {
-	t := election.Timing{LeaseDuration: 5 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second}.WithDefaults()
-	fmt.Println(t.Validate(), t.StopGrace)
-
-	t.RenewDeadline = 5 * time.Second
-	fmt.Println(t.Validate())
-	// Output:
-	// <nil> 1.95s
-	// timing breaks the law: RenewDeadline 5s + StopGrace 1.95s + drift 50ms is 2s more than LeaseDuration 5s, so that two could lead: use a LeaseDuration of at least 8s
 }

@@ -22,9 +22,7 @@ func TestAReaderMissesNoTransition(t *testing.T) {
 		var want []election.Transition
 		for range 3 {
 			a.Leads()
-			if err := a.Resign(s.T.Context()); err != nil {
-				t.Error(err)
-			}
+			s.resigns(a)
 			want = append(want, pending(prompt)...)
 		}
 		if got := pending(late); len(want) < 6 || !slices.Equal(changes(got), changes(want)) {
@@ -66,9 +64,7 @@ func TestAFeedEndsWithItsContextAndTheElectorGoesOn(t *testing.T) {
 		if _, more := <-transitions; more {
 			t.Error("the channel is open")
 		}
-		if err := a.Resign(s.T.Context()); err != nil {
-			t.Error(err)
-		}
+		s.resigns(a)
 		a.Leads()
 	})
 }

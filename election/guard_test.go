@@ -33,7 +33,9 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := s.wait(req.Context()); err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&lateBody{s, req.Context()})}, nil
+	body, end := io.Pipe()
+	go func() { _ = end.CloseWithError(s.wait(req.Context())) }()
+	return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
 }
 
 func (s *server) wait(ctx context.Context) error {
@@ -43,18 +45,6 @@ func (s *server) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-type lateBody struct {
-	*server
-	ctx context.Context
-}
-
-func (b *lateBody) Read([]byte) (int, error) {
-	if err := b.wait(b.ctx); err != nil {
-		return 0, err
-	}
-	return 0, io.EOF
 }
 
 type closable struct {

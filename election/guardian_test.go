@@ -6,7 +6,6 @@ package election_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -96,8 +95,7 @@ func TestACandidateDoesNotCampaignBeforeItsGuardianAllowsIt(t *testing.T) {
 		}
 		g.campaign <- granted
 		g.work <- granted
-		_, took := c.Leads()
-		s.want("a leads", took, 0)
+		s.leads(c, 0)
 	})
 }
 
@@ -113,8 +111,7 @@ func TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile(t *test
 			t.Errorf("the status is %+v", got)
 		}
 		g.work <- granted
-		_, took := a.Leads()
-		s.want("a leads", took, 0)
+		s.leads(a, 0)
 		if got := a.Status(); got.State != status.StateLeader || got.Waiting != "" {
 			t.Errorf("the status is %+v", got)
 		}
@@ -138,11 +135,7 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 		time.Sleep(3 * time.Second) // a renewal was due
 		taken := errors.New("taken by a legacy pod")
 		g.fail <- taken
-		took, cause := a.Loses()
-		s.want("the term ends", took, 0)
-		if !errors.Is(cause, taken) || !errors.Is(cause, election.ErrLost) {
-			t.Errorf("the cause is %v", cause)
-		}
+		s.loses(a, 0, taken, election.ErrLost)
 		hangs.Store(false)
 		close(hang)
 		synctest.Wait()
@@ -163,33 +156,6 @@ func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() string {
 		}
 		return ""
 	}
-}
-
-// TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm. The guardian may lose it while a log
-// that nobody reads blocks the elector.
-func TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var g *guarded
-		logs, marks := make(chan struct{}), make(chan struct{})
-		var hangs atomic.Bool
-		a := s.start("a", func(c *election.Config) {
-			g = guard(c)
-			c.ProcessLock = marksThatHang(&hangs, marks)
-		}, logging(func(line string) {
-			if strings.Contains(line, `"leading"`) {
-				hangs.Store(true)
-				<-logs
-			}
-		}))
-		g.campaign <- granted
-		g.work <- granted
-		time.Sleep(3 * time.Second) // a renewal is due
-		g.fail <- errors.New("somebody else leads")
-		synctest.Wait()
-		defer close(marks)
-		close(logs) // it lets the work begin, and hangs again
-		a.Idles()
-	})
 }
 
 func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
@@ -256,11 +222,7 @@ func TestAGuardianThatLeavesEndsTheTermAndRun(t *testing.T) {
 		gone := errors.New("this pod is gone")
 		a, g := s.guardedCandidate("a", true)
 		g.leave <- gone
-		took, cause := a.Loses()
-		s.want("the term ends", took, 0)
-		if !errors.Is(cause, gone) {
-			t.Errorf("the cause is %v", cause)
-		}
+		s.loses(a, 0, gone)
 		err := a.Wait()
 		if !errors.Is(err, gone) {
 			t.Errorf("Run returned %v", err)

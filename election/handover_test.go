@@ -66,8 +66,7 @@ func (s *stage) handsOver(c *seat, to locks.Successor) {
 func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		all, waits := newCrowd("a", "b", "c"), behind(map[string]time.Duration{"b": time.Minute})
-		a := s.start("a", all.join, waits)
-		a.Leads()
+		a := s.leader("a", all.join, waits)
 		b, c := s.start("b", all.join, waits), s.start("c", all.join, waits)
 		a.SetStopTime(3 * time.Second)
 		began := time.Now()
@@ -76,64 +75,43 @@ func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
 		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) || !strings.HasSuffix(cause.Error(), " to b") {
 			t.Errorf("cause is %v", cause)
 		}
-		term, took := b.Leads()
-		s.want("b leads", took, 0)
-		if term.Cause != status.CauseReleased || term.Previous != "a" {
-			t.Errorf("the term is %+v", term)
-		}
+		s.leads(b, 0, status.CauseReleased)
 		if h := s.record().Details.Handover; h != (locks.Handover{}) {
 			t.Errorf("the next term's record still says %+v", h)
 		}
 		c.Idles()
 		// Back at once: that a gave the lock up does not hold it off then.
 		s.handsOver(b, locks.Successor{Identity: "a"})
-		_, took = a.Leads()
-		s.want("a leads", took, 0)
+		s.leads(a, 0)
 	})
 }
 
 func TestASuccessorThatDoesNotComeIsWaitedForByItsPrecedence(t *testing.T) {
 	scenario(t, func(s *stage) {
 		waits := behind(map[string]time.Duration{"c": 100 * time.Millisecond})
-		a := s.start("a")
-		a.Leads()
+		a := s.leader("a")
 		b, c := s.start("b"), s.start("c", waits)
 		b.link.Set(cut)
 		s.handsOver(a, locks.Successor{Identity: "b"})
 		if h := s.record().Details.Handover; h != (locks.Handover{To: "b", Precedence: precedence}) {
 			t.Errorf("the record says %+v", h)
 		}
-		_, took := c.Leads()
-		s.want("c leads", took, precedence+100*time.Millisecond)
+		s.leads(c, precedence+100*time.Millisecond)
 		a.Stop()
 		s.handsOver(c, locks.Successor{Identity: "b"})
-		_, took = c.Leads() // which leaves it to others longer than they wait
-		s.want("c leads again", took, precedence+interval)
-	})
-}
-
-func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		time.Sleep(interval + time.Millisecond) // the token is noted
-		b := s.start("b")
-		a.link.Set(cut)
-		s.write(func(r *locks.Record) { r.Details.Handover = locks.Handover{To: "b"} })
-		b.Idles()
-		s.write(emptied)
-		b.Idles()
-		_, took := b.Leads()
-		s.want("b leads", took, lease)
+		s.leads(c, precedence+interval) // which leaves it to others longer than they wait
 	})
 }
 
 func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 	starts := map[string]time.Duration{"b": 2, "c": 3, "d": 3, "e": 1}
-	for name, tc := range map[string]struct {
+	type row struct {
 		to        locks.Successor
 		evacuated string
 		sick      string
 		want      string
-	}{
+	}
+	each(t, map[string]row{
 		"anybody":                     {want: "e"},
 		"not the sick":                {sick: "e", want: "b"},
 		"not in an evacuated zone":    {evacuated: "z-e,z-b", want: "c"},
@@ -142,39 +120,35 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 		"that one, evacuated or not":  {to: locks.Successor{Identity: "d"}, evacuated: "z-d", want: "d"},
 		"that one of that zone":       {to: locks.Successor{Identity: "d", Zone: "z-d"}, want: "d"},
 		"by identity where all equal": {sick: "b", evacuated: "z-e", want: "c"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				all := newCrowd("e", "d", "a", "c", "b")
-				a := s.start("a", all.join, behind(starts))
-				a.Leads()
-				s.write(func(r *locks.Record) { r.Evacuated = tc.evacuated })
-				all.change(func(peers []locks.Peer) []locks.Peer {
-					for n := range peers {
-						if peers[n].Identity == tc.sick {
-							peers[n].Unhealthy = "sick"
-						}
-					}
-					return peers
-				})
-				s.handsOver(a, tc.to)
-				if got := s.record().Details.Handover.To; got != tc.want {
-					t.Errorf("handed over to %q, want %q", got, tc.want)
+	}, func(s *stage, tc row) {
+		all := newCrowd("e", "d", "a", "c", "b")
+		a := s.leader("a", all.join, behind(starts))
+		s.write(func(r *locks.Record) { r.Evacuated = tc.evacuated })
+		all.change(func(peers []locks.Peer) []locks.Peer {
+			for n := range peers {
+				if peers[n].Identity == tc.sick {
+					peers[n].Unhealthy = "sick"
 				}
-			})
+			}
+			return peers
 		})
-	}
+		s.handsOver(a, tc.to)
+		if got := s.record().Details.Handover.To; got != tc.want {
+			s.T.Errorf("handed over to %q, want %q", got, tc.want)
+		}
+	})
 }
 
 func TestARefusedHandoverChangesNothing(t *testing.T) {
 	sick := peer("sick")
 	sick.Unhealthy = "its disk is full"
-	for name, tc := range map[string]struct {
+	type row struct {
 		to    locks.Successor
 		alone bool
 		want  error
 		says  string
-	}{
+	}
+	each(t, map[string]row{
 		"unknown":              {to: locks.Successor{Identity: "x"}, want: election.ErrNoSuccessor, says: "no candidate x is known"},
 		"in another zone":      {to: locks.Successor{Identity: "b", Zone: "z-c"}, want: election.ErrNoSuccessor, says: "no candidate b is known"},
 		"itself":               {to: locks.Successor{Identity: "a"}, want: election.ErrNoSuccessor, says: "a leads itself"},
@@ -184,29 +158,24 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 		"zone of the sick":     {to: locks.Successor{Zone: "z-sick"}, want: election.ErrSuccessorUnhealthy, says: "its disk is full"},
 		"nobody else":          {alone: true, want: election.ErrNoSuccessor, says: "no other candidate is known"},
 		"an identity too long": {to: locks.Successor{Identity: strings.Repeat("x", 2000)}, want: election.ErrNoSuccessor, says: "1024 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				all := newCrowd("a", "b", "c")
-				all.peers = append(all.peers, sick)
-				if tc.alone {
-					all = newCrowd("a")
-				}
-				a := s.start("a", all.join)
-				a.Leads()
-				s.write(func(r *locks.Record) { r.Evacuated = "z-c" })
-				synctest.Wait()
-				if err := a.HandOver(s.T.Context(), tc.to); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("HandOver: %v, want %v", err, tc.want)
-				}
-				time.Sleep(2 * lease)
-				a.Stays()
-				if h := s.record(); h.Holder != "a" || h.Details.Handover != (locks.Handover{}) {
-					t.Errorf("the record is %+v", h)
-				}
-			})
-		})
-	}
+	}, func(s *stage, tc row) {
+		all := newCrowd("a", "b", "c")
+		all.peers = append(all.peers, sick)
+		if tc.alone {
+			all = newCrowd("a")
+		}
+		a := s.leader("a", all.join)
+		s.write(func(r *locks.Record) { r.Evacuated = "z-c" })
+		synctest.Wait()
+		if err := a.HandOver(s.T.Context(), tc.to); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
+			s.T.Errorf("HandOver: %v, want %v", err, tc.want)
+		}
+		time.Sleep(2 * lease)
+		a.Stays()
+		if h := s.record(); h.Holder != "a" || h.Details.Handover != (locks.Handover{}) {
+			s.T.Errorf("the record is %+v", h)
+		}
+	})
 }
 
 func TestWithoutPeersAnIdentityIsTakenAsGiven(t *testing.T) {
@@ -225,16 +194,14 @@ func TestWithoutPeersAnIdentityIsTakenAsGiven(t *testing.T) {
 		}
 		b.Leads()
 		s.handsOver(b, locks.Successor{Identity: "c"})
-		_, took := a.Leads()
-		s.want("a leads", took, precedence) // before b, which gave it up
+		s.leads(a, precedence) // before b, which gave it up
 	})
 }
 
 func TestASuccessorThatIsGoneWhenTheWorkHasStoppedIsReplaced(t *testing.T) {
 	scenario(t, func(s *stage) {
 		all := newCrowd("a", "b", "c")
-		a := s.start("a", all.join)
-		a.Leads()
+		a := s.leader("a", all.join)
 		a.SetStopTime(10 * time.Second)
 		handed := make(chan error, 1)
 		go func() { handed <- a.HandOver(context.Background(), locks.Successor{}) }()
@@ -264,25 +231,18 @@ func (s *stage) asks(request string) {
 	synctest.Wait()
 }
 
+// TestARequestIsSeenWhateverIsOnItsWay: a renewal is, and no watch tells of the request.
 func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
-	for name, fault := range map[string]lockstest.Fault{
-		"a renewal":         {Delay: time.Second},
-		"and no watch":      {Delay: time.Second, Mute: true},
-		"a watch is silent": {Mute: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			led(t, func(s *stage, a *seat) {
-				b := s.start("b")
-				a.link.Set(fault)
-				time.Sleep(interval + interval/4)
-				s.asks(`{"holder":"a","identity":"b"}`)
-				if took, cause := a.Loses(); !errors.Is(cause, election.ErrHandedOver) || took > 2*interval {
-					t.Errorf("a ended after %v: %v", took, cause)
-				}
-				b.Leads()
-			})
-		})
-	}
+	led(t, func(s *stage, a *seat) {
+		b := s.start("b")
+		a.link.Set(lockstest.Fault{Delay: time.Second, Mute: true})
+		time.Sleep(interval + interval/4)
+		s.asks(`{"holder":"a","identity":"b"}`)
+		if took, cause := a.Loses(); !errors.Is(cause, election.ErrHandedOver) || took > 2*interval {
+			t.Errorf("a ended after %v: %v", took, cause)
+		}
+		b.Leads()
+	})
 }
 
 func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
@@ -294,8 +254,7 @@ func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
 		`{}`:  "names no holder",
 	} {
 		scenario(t, func(s *stage) {
-			a := s.start("a", newCrowd("a", "b").join)
-			a.Leads()
+			a := s.leader("a", newCrowd("a", "b").join)
 			b := s.start("b")
 			told := a.Subscribe(s.T.Context())
 			s.asks(request)

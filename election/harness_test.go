@@ -5,6 +5,8 @@ package election_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
@@ -48,13 +51,21 @@ func scenario(t *testing.T, f func(s *stage)) {
 	})
 }
 
+// each plays a scenario for each row of a table.
+func each[T any](t *testing.T, rows map[string]T, f func(s *stage, row T)) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) { f(s, row) })
+		})
+	}
+}
+
 // led is a scenario in which a leads.
 func led(t *testing.T, f func(s *stage, a *seat)) {
 	t.Helper()
 	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		f(s, a)
+		f(s, s.leader("a"))
 	})
 }
 
@@ -81,10 +92,42 @@ func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
 	return c
 }
 
+// leader makes a candidate, and lets it campaign until it leads.
+func (s *stage) leader(identity string, change ...func(*election.Config)) *seat {
+	s.T.Helper()
+	c := s.start(identity, change...)
+	c.Leads()
+	return c
+}
+
 func (s *stage) want(what string, got, want time.Duration) {
 	s.T.Helper()
 	if got != want {
 		s.T.Errorf("%s after %v, want %v", what, got, want)
+	}
+}
+
+// leads waits for a candidate's next term, which must begin after that time, and by one of the causes; without any,
+// the cause does not matter.
+func (s *stage) leads(c *seat, after time.Duration, by ...status.Cause) election.Term {
+	s.T.Helper()
+	term, took := c.Leads()
+	s.want(term.Holder+" leads", took, after)
+	if len(by) > 0 && !slices.Contains(by, term.Cause) {
+		s.T.Errorf("the term is %+v, want %v", term, by)
+	}
+	return term
+}
+
+// loses waits for the end of a candidate's term, after that time, and by a cause that is all of these.
+func (s *stage) loses(c *seat, after time.Duration, by ...error) {
+	s.T.Helper()
+	took, cause := c.Loses()
+	s.want("the term ends", took, after)
+	for _, want := range by {
+		if !errors.Is(cause, want) {
+			s.T.Errorf("the cause is %v, want %v", cause, want)
+		}
 	}
 }
 
@@ -127,6 +170,14 @@ func (s *stage) ends(c *seat) {
 	s.T.Helper()
 	if err := c.Wait(); err != nil {
 		s.T.Errorf("Run: %v", err)
+	}
+}
+
+// resigns has a candidate give its term up, which must succeed.
+func (s *stage) resigns(c *seat) {
+	s.T.Helper()
+	if err := c.Resign(s.T.Context()); err != nil {
+		s.T.Fatal(err)
 	}
 }
 

@@ -91,8 +91,7 @@ func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
 	for _, timing := range []election.Timing{{}, longTiming, {LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}} {
 		t.Run(fmt.Sprint(timing.RenewDeadline), func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				a := s.start("a", func(c *election.Config) { c.Timing = timing })
-				a.Leads()
+				a := s.leader("a", func(c *election.Config) { c.Timing = timing })
 				deadline := a.Timing().RenewDeadline
 				a.link.Set(lockstest.Fault{Delay: deadline * 3 / 10})
 				a.Loses()
@@ -142,7 +141,7 @@ func TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing(t *testing.T) {
 		var writes, reads atomic.Int64
 		// The first read is answered while the third overtakes the second write.
 		answers := []time.Duration{interval * 5 / 2, 0, interval * 3 / 4}
-		a := s.start("a", altering(func(l *altered) {
+		a := s.leader("a", altering(func(l *altered) {
 			l.read = func(ctx context.Context) (locks.Snapshot, error) {
 				s, err := l.Lock.Read(ctx)
 				if n := reads.Add(1); plays.Load() && int(n) <= len(answers) {
@@ -162,7 +161,6 @@ func TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing(t *testing.T) {
 				return locks.Snapshot{}, ctx.Err()
 			}
 		}))
-		a.Leads()
 		writes.Store(0)
 		reads.Store(0)
 		plays.Store(true)
@@ -233,8 +231,7 @@ func TestS6AnAcquisitionThatAWatchShowsIsConfirmedNotRepeated(t *testing.T) {
 		on.Store(true)
 		a := s.start("a", late(&on, &acquisitions))
 		read, overtaken := time.Second, interval+time.Second
-		_, took := a.Leads()
-		s.want("a leads", took, read+overtaken+read)
+		s.leads(a, read+overtaken+read)
 		if n := acquisitions.Load(); n != 1 {
 			t.Errorf("it took %d acquisitions", n)
 		}

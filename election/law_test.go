@@ -64,8 +64,7 @@ func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 		a.Stop()
 		time.Sleep(lease - 2*time.Second) // b has heard of it for all but three seconds of a lease
 		b.link.Set(lockstest.Fault{Err: errors.New("503")})
-		c := s.start("c")
-		c.Leads()
+		c := s.leader("c")
 		c.link.Set(cut)
 		s.lock.Delete()
 		s.lock.Expire()
@@ -84,8 +83,7 @@ func TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast(t *testing.T
 		synctest.Wait()
 		time.Sleep(2*lease - time.Second)
 		c.link.Set(lockstest.Fault{Mute: true})
-		_, took := c.Leads()
-		s.want("c leads", took, time.Second+2*lease)
+		s.leads(c, time.Second+2*lease)
 	})
 }
 
@@ -148,9 +146,7 @@ func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
 
 func TestS10ATakeoverDelayOnlyDelays(t *testing.T) {
 	for _, head := range []time.Duration{-time.Hour, 0, 3 * time.Second} {
-		scenario(t, func(s *stage) {
-			a := s.start("a")
-			a.Leads()
+		led(t, func(s *stage, a *seat) {
 			b := s.start("b", func(c *election.Config) {
 				c.TakeoverDelay = func(o election.Takeover) time.Duration {
 					if o.Previous != "a" || o.PreviousZone != "z-a" || o.Candidate.Identity != "b" {
@@ -160,8 +156,7 @@ func TestS10ATakeoverDelayOnlyDelays(t *testing.T) {
 				}
 			})
 			a.link.Set(cut)
-			_, took := b.Leads()
-			s.want("b leads", took, lease+max(0, head))
+			s.leads(b, lease+max(0, head))
 		})
 	}
 }
@@ -169,26 +164,22 @@ func TestS10ATakeoverDelayOnlyDelays(t *testing.T) {
 // TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince, although the record that
 // somebody emptied still has its traces.
 func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
-	for name, seen := range map[string]bool{"it saw the other": true, "it was told of nothing": false} {
-		t.Run(name, func(t *testing.T) {
-			led(t, func(s *stage, a *seat) {
-				time.Sleep(interval + time.Millisecond)
-				take := func(r *locks.Record) {
-					r.Holder, r.RenewTime, r.Transitions = "client-go", r.RenewTime.Add(time.Second), r.Transitions+1
-				}
-				if seen {
-					s.write(take)
-					a.Loses()
-					s.write(func(r *locks.Record) { r.Holder = "" })
-				} else {
-					s.write(func(r *locks.Record) { take(r); r.Holder = "" })
-					a.Loses()
-				}
-				_, took := a.Leads()
-				s.want("a leads again", took, lease)
-			})
-		})
-	}
+	each(t, map[string]bool{"it saw the other": true, "it was told of nothing": false}, func(s *stage, seen bool) {
+		a := s.leader("a")
+		time.Sleep(interval + time.Millisecond)
+		take := func(r *locks.Record) {
+			r.Holder, r.RenewTime, r.Transitions = "client-go", r.RenewTime.Add(time.Second), r.Transitions+1
+		}
+		if seen {
+			s.write(take)
+			a.Loses()
+			s.write(func(r *locks.Record) { r.Holder = "" })
+		} else {
+			s.write(func(r *locks.Record) { take(r); r.Holder = "" })
+			a.Loses()
+		}
+		s.leads(a, lease)
+	})
 }
 
 // TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing: a candidate that saw the release,
@@ -199,9 +190,7 @@ func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
 		b := s.start("b", func(c *election.Config) { // after a has read its own release
 			c.TakeoverDelay = func(election.Takeover) time.Duration { return interval / 10 }
 		})
-		if err := a.Resign(s.T.Context()); err != nil {
-			t.Fatal(err)
-		}
+		s.resigns(a)
 		b.Leads()
 		b.link.Set(cut) // else it would put its name back
 		s.write(func(r *locks.Record) { r.Holder, r.Details = "", locks.Details{} })

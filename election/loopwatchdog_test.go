@@ -59,20 +59,18 @@ func TestAnElectorIsAliveWhateverTheAPIDoes(t *testing.T) {
 func TestAnElectorThatDoesNotRunIsAlive(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		for range 10 {
-			time.Sleep(time.Hour)
-			lives(t, "before Run", a.Elector)
+		idle := func(when string) {
+			for range 10 {
+				time.Sleep(time.Hour)
+				lives(t, when, a.Elector)
+			}
 		}
+		idle("before Run")
 		a.Start()
 		time.Sleep(time.Minute)
 		a.Stop()
-		if err := a.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		for range 10 {
-			time.Sleep(time.Hour)
-			lives(t, "after Run", a.Elector)
-		}
+		s.ends(a)
+		idle("after Run")
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
-	for name, hand := range map[string]func(*locks.Record){
+	each(t, map[string]func(*locks.Record){
 		"a shorter lease":    func(r *locks.Record) { r.LeaseDuration = time.Second },
 		"a longer lease":     func(r *locks.Record) { r.LeaseDuration = time.Hour },
 		"no lease":           func(r *locks.Record) { r.LeaseDuration = 0 },
@@ -28,39 +28,22 @@ func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
 		"another's zone":     func(r *locks.Record) { r.Details.Zone = "zx" },
 		"no nonce":           func(r *locks.Record) { r.Details.Nonce = "" },
 		"a release noted":    func(r *locks.Record) { r.Details.Released = r.Details.Token },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				term, _ := a.Leads()
-				time.Sleep(interval + interval/2)
-				before := s.record()
-				harmed := s.write(hand)
-				synctest.Wait()
-				now := s.record()
-				before.RenewTime = time.Now()
-				if now != before || now == harmed.Record {
-					t.Errorf("right after the hand the record is\n%+v, want\n%+v", now, before)
-				}
-				time.Sleep(time.Minute)
-				a.Stays()
-				if term.TrustedFor() <= 0 {
-					t.Error("the term is not trusted any more")
-				}
-			})
-		})
-	}
-}
-
-// TestARequestForAHandoverIsNothingToMend.
-func TestARequestForAHandoverIsNothingToMend(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
+	}, func(s *stage, hand func(*locks.Record)) {
+		a := s.start("a")
+		term, _ := a.Leads()
 		time.Sleep(interval + interval/2)
-		before := a.link.Calls("write")
-		s.write(func(r *locks.Record) { r.Details.Request, r.Evacuated = `{"holder":"another"}`, "zx" })
+		before := s.record()
+		harmed := s.write(hand)
 		synctest.Wait()
-		if n := a.link.Calls("write") - before; n != 0 {
-			t.Errorf("%d writes", n)
+		now := s.record()
+		before.RenewTime = time.Now()
+		if now != before || now == harmed.Record {
+			s.T.Errorf("right after the hand the record is\n%+v, want\n%+v", now, before)
+		}
+		time.Sleep(time.Minute)
+		a.Stays()
+		if term.TrustedFor() <= 0 {
+			s.T.Error("the term is not trusted any more")
 		}
 	})
 }
@@ -87,7 +70,7 @@ func TestAReleasedRecordIsNotTakenBackWhileTheWorkStops(t *testing.T) {
 func TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var tried atomic.Bool
-		a := s.start("a", altering(func(l *altered) {
+		a := s.leader("a", altering(func(l *altered) {
 			partial(l)
 			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 				if r.Holder == "" && !tried.Swap(true) {
@@ -96,7 +79,6 @@ func TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone(t *test
 				return l.Lock.Write(ctx, base, r)
 			}
 		}))
-		a.Leads()
 		time.Sleep(interval + time.Millisecond)
 		a.Stop()
 		s.ends(a)
@@ -107,22 +89,17 @@ func TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone(t *test
 // TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre: admission may remove an annotation
 // from each of them.
 func TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre(t *testing.T) {
-	for name, lock := range map[string]func(*altered){"it stays partial": partial, "annotations are removed": stripping} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a", altering(lock))
-				a.Leads()
-				a.link.Set(lockstest.Fault{Delay: 10 * time.Millisecond}) // so that a loop of writes takes some time
-				before := a.link.Calls("write")
-				time.Sleep(time.Minute)
-				if n := a.link.Calls("write") - before; n < 29 || n > 31 {
-					t.Errorf("%d writes in a minute", n)
-				}
-				a.Idles()
-				a.link.Set(lockstest.Fault{})
-			})
-		})
-	}
+	each(t, map[string]func(*altered){"it stays partial": partial, "annotations are removed": stripping}, func(s *stage, lock func(*altered)) {
+		a := s.leader("a", altering(lock))
+		a.link.Set(lockstest.Fault{Delay: 10 * time.Millisecond}) // so that a loop of writes takes some time
+		before := a.link.Calls("write")
+		time.Sleep(time.Minute)
+		if n := a.link.Calls("write") - before; n < 29 || n > 31 {
+			s.T.Errorf("%d writes in a minute", n)
+		}
+		a.Idles()
+		a.link.Set(lockstest.Fault{})
+	})
 }
 
 func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
@@ -177,14 +154,12 @@ func TestS3AHandThatEmptiesTheRecordFindsTheNameBack(t *testing.T) {
 					b := s.start("b")
 					time.Sleep(interval + interval/2)
 					s.write(hand)
-					took, _ := a.Loses()
-					s.want("the work is told to stop", took, 0)
+					s.loses(a, 0)
 					synctest.Wait()
 					if r := s.record(); r.Holder != "a" || r.LeaseDuration != lease {
 						t.Errorf("while the work stops the record is %+v", r)
 					}
-					second, took := a.Leads()
-					s.want("a leads again", took, stops)
+					second := s.leads(a, stops)
 					if second.Token <= first.Token || second.Cause != status.CauseReclaimed {
 						t.Errorf("after %+v came %+v", first, second)
 					}
@@ -198,28 +173,24 @@ func TestS3AHandThatEmptiesTheRecordFindsTheNameBack(t *testing.T) {
 // TestS3AnEmptyRecordThatSaysNothingOfItsTermIsNotReclaimed: a candidate of another program may have had the
 // lock, and may go on.
 func TestS3AnEmptyRecordThatSaysNothingOfItsTermIsNotReclaimed(t *testing.T) {
-	for name, hand := range map[string]func(*locks.Record){
+	each(t, map[string]func(*locks.Record){
 		"nothing is left":  replaced,
 		"no nonce":         func(r *locks.Record) { r.Holder, r.Details.Nonce = "", "" },
 		"of a later term":  func(r *locks.Record) { *r = locks.Record{Details: r.Details, Transitions: r.Transitions + 1} },
 		"another's traces": is(locks.Record{Details: locks.Details{Holder: "z", Token: 1}}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.SetStopTime(3 * time.Second)
-				a.Leads()
-				time.Sleep(interval + time.Millisecond)
-				s.write(hand)
-				a.Loses()
-				time.Sleep(2 * time.Second)
-				s.holds("while the work stops", "")
-				if _, took := a.Leads(); took < lease-2*time.Second {
-					t.Errorf("a leads again after %v", took)
-				}
-			})
-		})
-	}
+	}, func(s *stage, hand func(*locks.Record)) {
+		a := s.start("a")
+		a.SetStopTime(3 * time.Second)
+		a.Leads()
+		time.Sleep(interval + time.Millisecond)
+		s.write(hand)
+		a.Loses()
+		time.Sleep(2 * time.Second)
+		s.holds("while the work stops", "")
+		if _, took := a.Leads(); took < lease-2*time.Second {
+			s.T.Errorf("a leads again after %v", took)
+		}
+	})
 }
 
 // TestS3TheNameGoesBackByCompareAndSwap: whoever takes the emptied record first has it.

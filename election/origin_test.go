@@ -21,8 +21,7 @@ const onTheWay = 10 * time.Millisecond
 // deletedTwice lets b take over a deleted record, and cuts b off. Then b's record is
 // deleted, too, right before c creates another one.
 func deletedTwice(s *stage, link lockstest.Fault, options ...func(*election.Config)) (c *seat) {
-	a := s.start("a")
-	a.Leads()
+	a := s.leader("a")
 	b := s.start("b")
 	c = s.start("c", options...)
 	a.link.Set(cut)
@@ -39,24 +38,19 @@ func deletedTwice(s *stage, link lockstest.Fault, options ...func(*election.Conf
 }
 
 func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testing.T) {
-	for name, link := range map[string]lockstest.Fault{
+	each(t, map[string]lockstest.Fault{
 		"its watch is silent":     {Mute: true},
 		"its write is on its way": {},
 		"its answers are lost":    {LoseAnswers: true, Mute: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				c := deletedTwice(s, link)
-				time.Sleep(5 * time.Second) // b trusts its term for twice that
-				s.holds("else this tests nothing:", "c")
-				c.link.Set(lockstest.Fault{})
-				_, took := c.Leads()
-				if took < lease-5*time.Second {
-					t.Errorf("c leads after %v", took)
-				}
-			})
-		})
-	}
+	}, func(s *stage, link lockstest.Fault) {
+		c := deletedTwice(s, link)
+		time.Sleep(5 * time.Second) // b trusts its term for twice that
+		s.holds("else this tests nothing:", "c")
+		c.link.Set(lockstest.Fault{})
+		if _, took := c.Leads(); took < lease-5*time.Second {
+			s.T.Errorf("c leads after %v", took)
+		}
+	})
 }
 
 func TestS4AGuardianAdoptsATermOnlyOnceNobodyElseCanLead(t *testing.T) {
@@ -75,8 +69,7 @@ func TestS4AGuardianAdoptsATermOnlyOnceNobodyElseCanLead(t *testing.T) {
 			t.Errorf("the guardian adopts c's term after %v", took)
 		}
 		g.work <- granted
-		_, took := c.Leads()
-		s.want("c leads", took, 0)
+		s.leads(c, 0)
 	})
 }
 
@@ -98,29 +91,21 @@ func TestS4WhoMakesADeletedRecordAnewLeadsAtOnceWhereTheWatchLeavesNothingOut(t 
 		a.link.Set(cut)
 		s.lock.Delete()
 		c.link.Set(lockstest.Fault{Delay: onTheWay}) // reads and writes take time, events do not
-		_, took := c.Leads()
-		s.want("c leads", took, lease+2*onTheWay)
+		s.leads(c, lease+2*onTheWay)
 	})
 }
 
 func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
-	for name, link := range map[string]lockstest.Fault{
-		"its watch is silent":  {Mute: true},
-		"its answers are lost": {LoseAnswers: true, Mute: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				c := deletedTwice(s, link, in("x", "1")) // d would follow it
-				time.Sleep(time.Second)
-				s.start("d", in("x", "2"))
-				time.Sleep(time.Second)
-				c.link.Set(lockstest.Fault{})
-				time.Sleep(interval)
-				c.link.Set(cut)
-				time.Sleep(lease)
-			})
-		})
-	}
+	scenario(t, func(s *stage) {
+		c := deletedTwice(s, lockstest.Fault{LoseAnswers: true, Mute: true}, in("x", "1")) // d would follow it
+		time.Sleep(time.Second)
+		s.start("d", in("x", "2"))
+		time.Sleep(time.Second)
+		c.link.Set(lockstest.Fault{})
+		time.Sleep(interval)
+		c.link.Set(cut)
+		time.Sleep(lease)
+	})
 }
 
 // coarse is a lock whose watches report only the newest state, and late.
@@ -159,8 +144,7 @@ func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testin
 		time.Sleep(2 * interval)
 		a.Stop()
 		time.Sleep(1100 * time.Millisecond) // b has seen the release
-		c := s.start("c")
-		c.Leads()
+		c := s.leader("c")
 		c.link.Set(cut)
 		s.lock.Delete() // which is all that b hears of c's term
 		b.Leads()
@@ -174,8 +158,7 @@ func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
 		time.Sleep(time.Second)
 		d := s.start("d")
 		c.Stop()
-		_, took := d.Leads()
-		if took < lease-3*time.Second {
+		if _, took := d.Leads(); took < lease-3*time.Second {
 			t.Errorf("d leads after %v", took)
 		}
 	})
@@ -204,7 +187,7 @@ func TestS6NothingIsReleasedWhileAWriteHasNoAnswer(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var stands atomic.Bool
 		bars := make(chan struct{})
-		a := s.start("a", altering(func(l *altered) {
+		a := s.leader("a", altering(func(l *altered) {
 			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 				now, err := l.Lock.Write(ctx, base, r)
 				if stands.Load() {
@@ -213,7 +196,6 @@ func TestS6NothingIsReleasedWhileAWriteHasNoAnswer(t *testing.T) {
 				return now, err
 			}
 		}))
-		a.Leads()
 		stands.Store(true)
 		time.Sleep(interval + interval/2)
 		a.Stop()

@@ -86,25 +86,22 @@ func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testin
 }
 
 func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		fault lockstest.Fault
 		long  time.Duration
-	}{
+	}
+	each(t, map[string]row{
 		"a dead watch":                   {lockstest.Fault{Mute: true}, lease},
 		"less than a RenewDeadline":      {cut, deadline / 2},
 		"requests that fail and recover": {lockstest.Fault{Err: errors.New("503")}, deadline / 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			led(t, func(s *stage, a *seat) {
-				b := s.start("b")
-				a.link.Set(cut)
-				b.link.Set(test.fault)
-				time.AfterFunc(test.long, func() { b.link.Set(lockstest.Fault{}) })
-				_, took := b.Leads()
-				s.want("b leads", took, lease)
-			})
-		})
-	}
+	}, func(s *stage, test row) {
+		a := s.leader("a")
+		b := s.start("b")
+		a.link.Set(cut)
+		b.link.Set(test.fault)
+		time.AfterFunc(test.long, func() { b.link.Set(lockstest.Fault{}) })
+		s.leads(b, lease)
+	})
 }
 
 func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {

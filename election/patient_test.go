@@ -14,7 +14,7 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// outages are the ways in which the API is away: it is silent, it refuses, or both in turn.
+// patientOutages are the ways in which the API is away: it is silent, it refuses, or both in turn.
 var patientOutages = map[string][]lockstest.Fault{
 	"silent":                {cut},
 	"refusing":              {{Err: errors.New("connection refused")}},
@@ -24,33 +24,31 @@ var patientOutages = map[string][]lockstest.Fault{
 	"answers are lost":      {{LoseAnswers: true, LoseReads: true}},
 }
 
-// So does a usual one an outage of 5 seconds, and a fast one an outage of a second.
+// TestAPatientTermSurvivesAnOutageOf45SecondsAtAnyMoment. So does a usual one an outage of 5 seconds, and a fast
+// one an outage of a second.
 func TestAPatientTermSurvivesAnOutageOf45SecondsAtAnyMoment(t *testing.T) {
-	for lasts, of := range map[time.Duration]timing.Timing{45 * time.Second: timing.Patient(), 5 * time.Second: timing.Timing{}.WithDefaults(), time.Second: timing.Fast()} {
-		testOutages(t, lasts, of)
-	}
-}
-
-func testOutages(t *testing.T, lasts time.Duration, of timing.Timing) {
-	for name, faults := range patientOutages {
-		for _, delay := range []time.Duration{0, 25 * time.Millisecond} {
-			t.Run(fmt.Sprint(lasts, " ", name, ", requests take ", 2*delay), func(t *testing.T) {
-				for after := time.Millisecond; after < of.RenewInterval; after += 93 * time.Millisecond {
-					scenario(t, func(s *stage) {
-						a := s.start("a", func(c *election.Config) { c.Timing = of })
-						a.Leads()
-						a.link.Set(lockstest.Fault{Delay: delay})
-						time.Sleep(5*time.Minute + after)
-						for _, fault := range faults {
-							a.link.Set(fault)
-							time.Sleep(lasts / time.Duration(len(faults)))
-						}
-						a.link.Set(lockstest.Fault{Delay: delay})
-						time.Sleep(3 * of.LeaseDuration)
-						a.Stays()
-					})
-				}
-			})
+	for lasts, of := range map[time.Duration]timing.Timing{
+		45 * time.Second: timing.Patient(), 5 * time.Second: timing.Timing{}.WithDefaults(), time.Second: timing.Fast(),
+	} {
+		for name, faults := range patientOutages {
+			for _, delay := range []time.Duration{0, 25 * time.Millisecond} {
+				t.Run(fmt.Sprint(lasts, " ", name, ", requests take ", 2*delay), func(t *testing.T) {
+					for after := time.Millisecond; after < of.RenewInterval; after += 93 * time.Millisecond {
+						scenario(t, func(s *stage) {
+							a := s.leader("a", func(c *election.Config) { c.Timing = of })
+							a.link.Set(lockstest.Fault{Delay: delay})
+							time.Sleep(5*time.Minute + after)
+							for _, fault := range faults {
+								a.link.Set(fault)
+								time.Sleep(lasts / time.Duration(len(faults)))
+							}
+							a.link.Set(lockstest.Fault{Delay: delay})
+							time.Sleep(3 * of.LeaseDuration)
+							a.Stays()
+						})
+					}
+				})
+			}
 		}
 	}
 }

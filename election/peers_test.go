@@ -39,9 +39,7 @@ func informed(words chan []locks.Peer) func(*election.Config) {
 // TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones, also from several goroutines after WatchPeers has returned,
 // and what is told after the end of Run does nothing.
 func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		var report func([]locks.Peer)
 		var asked election.Takeover
 		b := s.start("b", func(c *election.Config) {
@@ -76,9 +74,7 @@ func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 }
 
 func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		s.write(func(r *locks.Record) { r.Evacuated = "za" })
 		kept := func(when string) {
 			time.Sleep(2 * interval)

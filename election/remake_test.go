@@ -15,18 +15,18 @@ import (
 func TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals(t *testing.T) {
 	scenario(t, func(s *stage) {
 		said := 0
-		a := s.start("a", logging(func(line string) {
+		a := s.leader("a", logging(func(line string) {
 			if strings.Contains(line, "recreating it") {
 				said++
 			}
 		}))
-		a.Leads()
 		b := s.start("b")
 		time.Sleep(interval + interval/2)
 		s.lock.Delete()
 		synctest.Wait()
-		if r := s.record(); r.Holder != "a" {
-			t.Fatalf("right after the first deletion the holder is %q", r.Holder)
+		s.holds("right after the first deletion", "a")
+		if uid, x, y := s.read().Version.UID, a.Status().LockUID, b.Status().LockUID; x != uid || y != uid {
+			t.Errorf("the UID is %q, for the leader %q, and for the follower %q", uid, x, y)
 		}
 		const span, every = 10 * time.Minute, 5 * time.Millisecond
 		deleted := 0

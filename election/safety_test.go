@@ -37,56 +37,43 @@ func TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent(t *test
 		a.Start()
 		a.Leads() // 600 ms after the acquisition was sent
 		a.link.Set(cut)
-		took, cause := a.Loses()
-		s.want("the term ends", took, deadline-600*time.Millisecond)
-		if !errors.Is(cause, election.ErrLost) {
-			t.Errorf("cause is %v", cause)
-		}
+		s.loses(a, deadline-600*time.Millisecond, election.ErrLost)
 	})
 }
 
 func TestS1NothingButAnAcknowledgedRenewalExtendsTrust(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		fault lockstest.Fault
 		lock  func(*altered)
-	}{
+	}
+	each(t, map[string]row{
 		"renewals are refused":               {fault: lockstest.Fault{Err: errors.New("connection reset")}},
 		"nothing is answered":                {fault: lockstest.Fault{LoseAnswers: true, LoseReads: true, Mute: true}},
 		"reads show an earlier renewal":      {fault: lockstest.Fault{LoseWrites: true}},
 		"reads may show half of two records": {fault: lockstest.Fault{LoseAnswers: true}, lock: coarse(0)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a", altering(func(l *altered) {
-					if test.lock != nil {
-						test.lock(l)
-					}
-				}))
-				term, _ := a.Leads()
-				a.link.Set(test.fault)
-				took, _ := a.Loses()
-				s.want("the term ends", took, deadline)
-				if left := term.TrustedFor(); left > 0 {
-					t.Errorf("the term is trusted for another %v", left)
-				}
-			})
-		})
-	}
+	}, func(s *stage, test row) {
+		a := s.start("a", altering(func(l *altered) {
+			if test.lock != nil {
+				test.lock(l)
+			}
+		}))
+		term, _ := a.Leads()
+		a.link.Set(test.fault)
+		s.loses(a, deadline)
+		if left := term.TrustedFor(); left > 0 {
+			s.T.Errorf("the term is trusted for another %v", left)
+		}
+	})
 }
 
 // TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs in its log.
 func TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var hangs atomic.Int64
-		a := s.start("a", logging(func(string) { time.Sleep(time.Duration(hangs.Load())) }))
-		a.Leads()
+		a := s.leader("a", logging(func(string) { time.Sleep(time.Duration(hangs.Load())) }))
 		hangs.Store(int64(time.Minute))
 		a.link.Set(lockstest.Fault{Err: errors.New("503")}) // which it logs
-		took, cause := a.Loses()
-		s.want("the work hears of it", took, deadline)
-		if !errors.Is(cause, election.ErrLost) {
-			t.Errorf("cause is %v", cause)
-		}
+		s.loses(a, deadline, election.ErrLost)
 	})
 }
 
@@ -119,8 +106,7 @@ func TestS2SuspensionCountsForTheHolder(t *testing.T) {
 // long as it would have.
 func TestS4ACandidateThatWaitsForALongerLeaseSaysSo(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a", func(c *election.Config) { c.Timing = longTiming })
-		a.Leads()
+		a := s.leader("a", func(c *election.Config) { c.Timing = longTiming })
 		b := s.start("b")
 		a.link.Set(cut)
 		b.link.Set(lockstest.Fault{Mute: true}) // no watch shows what came before
@@ -140,28 +126,23 @@ func TestS4ACandidateThatWaitsForALongerLeaseSaysSo(t *testing.T) {
 
 // TestS4WhatIsDoneToARecordBeforeARenewalIsAnsweredIsNotForgotten: the answer shows the record as it was before.
 func TestS4WhatIsDoneToARecordBeforeARenewalIsAnsweredIsNotForgotten(t *testing.T) {
-	for name, happens := range map[string]func(*stage){
+	each(t, map[string]func(*stage){
 		"deleted":        (*stage).deletes,
 		"a part is gone": func(s *stage) { s.write(func(r *locks.Record) { r.Details.Zone = "harmed" }) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a", altering(func(l *altered) {
-					l.event = func(e *locks.Event) { e.Snapshot.Partial = e.Snapshot.Record.Details.Zone == "harmed" }
-				}))
-				a.Leads()
-				const slow = interval / 8
-				a.link.Set(lockstest.Fault{Delay: slow})
-				time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
-				happens(s)
-				time.Sleep(slow/2 + slow + time.Millisecond) // the answer, and the next write
-				if r := s.record(); r.Holder != "a" || r.Details.Zone != "z-a" {
-					t.Errorf("the record is still %+v", r)
-				}
-				a.Stays()
-			})
-		})
-	}
+	}, func(s *stage, happens func(*stage)) {
+		a := s.leader("a", altering(func(l *altered) {
+			l.event = func(e *locks.Event) { e.Snapshot.Partial = e.Snapshot.Record.Details.Zone == "harmed" }
+		}))
+		const slow = interval / 8
+		a.link.Set(lockstest.Fault{Delay: slow})
+		time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
+		happens(s)
+		time.Sleep(slow/2 + slow + time.Millisecond) // the answer, and the next write
+		if r := s.record(); r.Holder != "a" || r.Details.Zone != "z-a" {
+			s.T.Errorf("the record is still %+v", r)
+		}
+		a.Stays()
+	})
 }
 
 func TestS4DeletedIsNotReleased(t *testing.T) {
@@ -173,8 +154,7 @@ func TestS4DeletedIsNotReleased(t *testing.T) {
 			time.Sleep(interval*2 + time.Millisecond) // a's last renewal was a millisecond ago
 			a.link.Set(cut)
 			happens(s)
-			term, took := b.Leads()
-			s.want("b leads", took, lease-time.Millisecond)
+			term := s.leads(b, lease-time.Millisecond)
 			if term.Cause != cause || term.Previous != "a" {
 				t.Errorf("the term is %+v", term)
 			}
@@ -212,8 +192,7 @@ func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
 		if now := s.read(); now.Version.Exists() {
 			t.Errorf("there is a record before a lease is over: %+v", now)
 		}
-		_, took := a.Leads() // it holds the record for a lease, because it knows no version to watch from
-		s.want("a leads", took, lease+time.Millisecond)
+		s.leads(a, lease+time.Millisecond) // it holds the record for a lease, because it knows no version to watch from
 	})
 }
 
@@ -224,8 +203,7 @@ func TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped(t *testing.T) {
 		a.Leads()
 		b := s.start("b")
 		a.Stop()
-		_, took := b.Leads()
-		s.want("b leads", took, 20*time.Second)
+		s.leads(b, 20*time.Second)
 	})
 }
 
@@ -239,12 +217,8 @@ func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 		synctest.Wait()
 		a.Stop()
 		time.Sleep(7*time.Second + time.Millisecond)
-		if err := a.Wait(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if r := s.record(); r.Holder != "a" {
-			t.Errorf("the holder is %q after an overrun", r.Holder)
-		}
+		s.ends(a)
+		s.holds("then", "a")
 		b.Idles()
 		if got := changes(pending(transitions)); !slices.Contains(got, status.ChangeOverrun) {
 			t.Errorf("changes are %v, want the overrun reported", got)
@@ -271,57 +245,44 @@ func TestS5ATermWhoseWorkIsLateIsRenewedNoMore(t *testing.T) {
 
 // TestARefusedReleaseIsFinal: the server would refuse the next one as well. The lease runs out.
 func TestARefusedReleaseIsFinal(t *testing.T) {
-	for name, refusal := range map[string]error{"403": locks.ErrForbidden, "404": locks.ErrNoAPI} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
-				time.Sleep(interval / 2)
-				a.link.Set(lockstest.Fault{Err: refusal})
-				writes, begun := a.link.Calls("write"), time.Now()
-				a.Stop()
-				if err := a.Wait(); err != nil {
-					t.Error(err)
-				}
-				s.want("Run returns", time.Since(begun), 0)
-				if n := a.link.Calls("write") - writes; n != 1 || s.record().Holder != "a" {
-					t.Errorf("%d releases were tried, the holder is %q", n, s.record().Holder)
-				}
-				_, took := s.start("b").Leads()
-				s.want("b leads", took, lease)
-			})
-		})
-	}
+	each(t, map[string]error{"403": locks.ErrForbidden, "404": locks.ErrNoAPI}, func(s *stage, refusal error) {
+		a := s.leader("a")
+		time.Sleep(interval / 2)
+		a.link.Set(lockstest.Fault{Err: refusal})
+		writes, begun := a.link.Calls("write"), time.Now()
+		a.Stop()
+		s.ends(a)
+		s.want("Run returns", time.Since(begun), 0)
+		if n := a.link.Calls("write") - writes; n != 1 || s.record().Holder != "a" {
+			s.T.Errorf("%d releases were tried, the holder is %q", n, s.record().Holder)
+		}
+		s.leads(s.start("b"), lease)
+	})
 }
 
 func TestS5WorkThatReturnsUnfinishedIsNotReleasedFor(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
 		a.Quit <- fmt.Errorf("a part of it hangs: %w", election.ErrUnfinished)
 		if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) {
 			t.Errorf("Run: %v", err)
 		}
-		term, took := b.Leads()
-		s.want("b leads", took, lease)
-		if term.Cause != status.CauseExpired {
-			t.Errorf("the cause is %s", term.Cause)
-		}
+		s.leads(b, lease, status.CauseExpired)
 	})
 }
 
 func TestS5ALostTermIsReleasedIfTheWorkStoppedInTimeAndItsCandidateLeaves(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a", func(c *election.Config) { c.StopAtLoss = true })
-		a.Leads()
+		a := s.leader("a", func(c *election.Config) { c.StopAtLoss = true })
 		b := s.start("b")
 		a.link.Set(cut)
 		a.Loses()
 		a.link.Set(lockstest.Fault{})
-		_, took := b.Leads()
-		if took >= lease-deadline {
+		if _, took := b.Leads(); took >= lease-deadline {
 			t.Errorf("b leads %v after a had stopped: it waited for the lease", took)
+		}
+		if err := a.Wait(); !errors.Is(err, election.ErrLost) {
+			t.Errorf("Run: %v, want ErrLost", err)
 		}
 	})
 }
@@ -335,8 +296,7 @@ func TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmedByARead(t *testing.T) {
 		if landed := s.record(); landed.Holder != "a" || len(a.Leading) != 0 {
 			t.Fatalf("the holder is %q, and %d lead", landed.Holder, len(a.Leading))
 		}
-		term, took := a.Leads()
-		s.want("a leads", took, interval-time.Second)
+		term := s.leads(a, interval-time.Second)
 		if left := term.TrustedFor(); left != deadline-interval {
 			t.Errorf("the term is trusted for %v, though its acquisition was sent %v ago", left, interval)
 		}
@@ -344,43 +304,36 @@ func TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmedByARead(t *testing.T) {
 }
 
 func TestS6OneRequestAtATime(t *testing.T) {
-	for name, happens := range map[string]func(*stage, *seat){
+	each(t, map[string]func(*stage, *seat){
 		"while there is cause for another": func(s *stage, _ *seat) { s.lock.Delete() },
 		"at the end of the term":           func(_ *stage, a *seat) { a.Stop() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				var now, most atomic.Int32
-				a := s.start("a", altering(func(l *altered) {
-					l.read = func(ctx context.Context) (locks.Snapshot, error) {
-						most.Store(max(most.Load(), now.Add(1)))
-						defer now.Add(-1)
-						return l.Lock.Read(ctx)
-					}
-					l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-						most.Store(max(most.Load(), now.Add(1)))
-						defer now.Add(-1)
-						return l.Lock.Write(ctx, base, r)
-					}
-				}))
-				a.Leads()
-				const slow = interval / 4
-				a.link.Set(lockstest.Fault{Delay: slow})
-				time.Sleep(interval + slow/2) // a renewal is on its way
-				happens(s, a)
-				time.Sleep(interval)
-				if n := most.Load(); n != 1 {
-					t.Errorf("%d requests were on their way at once", n)
-				}
-			})
-		})
-	}
+	}, func(s *stage, happens func(*stage, *seat)) {
+		var now, most atomic.Int32
+		a := s.leader("a", altering(func(l *altered) {
+			l.read = func(ctx context.Context) (locks.Snapshot, error) {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				return l.Lock.Read(ctx)
+			}
+			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				return l.Lock.Write(ctx, base, r)
+			}
+		}))
+		const slow = interval / 4
+		a.link.Set(lockstest.Fault{Delay: slow})
+		time.Sleep(interval + slow/2) // a renewal is on its way
+		happens(s, a)
+		time.Sleep(interval)
+		if n := most.Load(); n != 1 {
+			s.T.Errorf("%d requests were on their way at once", n)
+		}
+	})
 }
 
 func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
+	led(t, func(s *stage, a *seat) {
 		s.write(func(r *locks.Record) { r.Holder = "thief" })
 		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
@@ -389,9 +342,7 @@ func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 		}
 		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
 		synctest.Wait()
-		if r := s.record(); r.Holder != "thief" {
-			t.Errorf("the holder is %q: another's lease was released", r.Holder)
-		}
+		s.holds("then", "thief")
 	})
 }
 
@@ -400,9 +351,7 @@ func TestS8TokensGrowAcrossDeletionAndForTheSameHolder(t *testing.T) {
 		a := s.start("a")
 		for range 5 {
 			a.Leads()
-			if err := a.Resign(s.T.Context()); err != nil {
-				t.Fatal(err)
-			}
+			s.resigns(a)
 			s.lock.Delete()
 		}
 		a.Leads() // the checks of the history do the rest

@@ -54,8 +54,7 @@ func TestWithSecondsATermSurvivesAnEtcdElection(t *testing.T) {
 			t.Run(fmt.Sprint(name, " for ", takes), func(t *testing.T) {
 				for after := time.Millisecond; after < of.RenewInterval; after += 7 * time.Millisecond {
 					scenario(t, func(s *stage) {
-						a := s.start("a", inSeconds)
-						a.Leads()
+						a := s.leader("a", inSeconds)
 						all := []*seat{a, s.start("b", inSeconds), s.start("c", inSeconds)}
 						time.Sleep(time.Until(s.record().RenewTime.Add(3*of.RenewInterval + after)))
 						for _, c := range all {
@@ -82,8 +81,7 @@ func TestS3TheLastRenewalIsSeenWhileEtcdElects(t *testing.T) {
 	seconds := timing.Fast()
 	for takes := 100 * time.Millisecond; takes < 2500*time.Millisecond; takes += 100 * time.Millisecond {
 		scenario(t, func(s *stage) {
-			a := s.start("a", inSeconds)
-			a.Leads()
+			a := s.leader("a", inSeconds)
 			b := s.start("b", inSeconds)
 			time.Sleep(time.Until(s.record().RenewTime.Add(3*seconds.RenewInterval - time.Millisecond)))
 			b.link.Set(lockstest.Fault{Mute: true})

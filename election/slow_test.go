@@ -54,9 +54,7 @@ func TestS5NothingRenewsAReleasedRecord(t *testing.T) {
 		a := onSlow(s, fitting)
 		term := a.Term()
 		a.Stop()
-		if err := a.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		s.ends(a)
 		for range 300 {
 			if r := s.record(); r.Holder != "" || r.Details.Released != term.Token {
 				t.Fatalf("%+v", r)

@@ -69,11 +69,13 @@ func TestTimingThatBreaksTheLawIsRefusedWithTheNumbers(t *testing.T) {
 }
 
 func TestNewNamesAllThatIsMissing(t *testing.T) {
-	_, err := election.New(election.Config{Timing: election.Timing{LeaseDuration: time.Millisecond}})
+	_, err := election.New(election.Config{
+		Timing: election.Timing{LeaseDuration: time.Millisecond}, Health: election.Health{Interval: -1, After: -1},
+	})
 	if !errors.Is(err, election.ErrConfig) || !errors.Is(err, timing.ErrInvalid) {
 		t.Fatalf("New: %v, want ErrConfig and timing.ErrInvalid", err)
 	}
-	for _, part := range []string{"Lock is nil", "Identity is empty", "LeaseDuration"} {
+	for _, part := range []string{"Lock is nil", "Identity is empty", "LeaseDuration", "Health.Interval", "Health.After"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %q:\n%v", part, err)
 		}
@@ -90,8 +92,7 @@ func TestATakeoverTakesNoLongerThanItsBound(t *testing.T) {
 			with := func(c *election.Config) { c.Timing = of }
 			for after := of.RenewInterval / 50; after < 2*of.RenewInterval; after += of.RenewInterval / 9 {
 				scenario(t, func(s *stage) {
-					a := s.start("a", with)
-					a.Leads()
+					a := s.leader("a", with)
 					b := s.start("b", with)
 					time.Sleep(5 * time.Minute)
 					b.link.Set(lockstest.Fault{Mute: true, Delay: of.AttemptTimeout / 20})

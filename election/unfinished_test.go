@@ -26,7 +26,7 @@ import (
 // TestS5AnOverrunTermIsNotReclaimed: more than the late work may still go on. Its own
 // candidate waits like any other.
 func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
-	for name, ends := range map[string]func(*stage, *seat){
+	each(t, map[string]func(*stage, *seat){
 		"lost for want of answers": func(_ *stage, a *seat) {
 			a.link.Set(cut)
 			a.Loses()
@@ -42,22 +42,18 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 			s.write(emptied)
 			a.Loses()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 6 * time.Second })
-				a.SetStopTime(7 * time.Second)
-				first, _ := a.Leads()
-				time.Sleep(interval + interval/2)
-				ends(s, a)
-				last := s.record().RenewTime
-				second, _ := a.Leads()
-				if waited := time.Since(last); waited < lease || waited > lease+interval || second.Cause == status.CauseReclaimed {
-					t.Errorf("%v after the last renewal of %+v came %+v", waited, first, second)
-				}
-			})
-		})
-	}
+	}, func(s *stage, ends func(*stage, *seat)) {
+		a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 6 * time.Second })
+		a.SetStopTime(7 * time.Second)
+		first, _ := a.Leads()
+		time.Sleep(interval + interval/2)
+		ends(s, a)
+		last := s.record().RenewTime
+		second, _ := a.Leads()
+		if waited := time.Since(last); waited < lease || waited > lease+interval || second.Cause == status.CauseReclaimed {
+			s.T.Errorf("%v after the last renewal of %+v came %+v", waited, first, second)
+		}
+	})
 }
 
 // TestS5WorkThatWasLateIsNotReclaimedThoughTheElectorHungMeanwhile.
@@ -85,35 +81,31 @@ func TestS5WorkThatWasLateIsNotReclaimedThoughTheElectorHungMeanwhile(t *testing
 }
 
 func TestS5AfterUnfinishedWorkThisProcessDoesNotCampaign(t *testing.T) {
-	for name, ends := range map[string]func(*stage, *seat){
+	each(t, map[string]func(*stage, *seat){
 		"resigned": func(s *stage, a *seat) {
 			if err := a.Resign(s.T.Context()); !errors.Is(err, election.ErrNotReleased) {
 				t.Errorf("Resign: %v, want ErrNotReleased", err)
 			}
 		},
 		"lost": func(_ *stage, a *seat) { a.link.Set(cut) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.candidate("a")
-				a.Work = func(ctx context.Context, _ election.Term) error {
-					<-ctx.Done()
-					return fmt.Errorf("a part hangs: %w", election.ErrUnfinished)
-				}
-				a.Start()
-				ends(s, a)
-				for range 2 {
-					if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) || !strings.Contains(err.Error(), "CampaignUnfinished") {
-						t.Errorf("Run: %v", err)
-					}
-					a.link.Set(lockstest.Fault{})
-					a.Work = func(context.Context, election.Term) error { t.Error("it leads"); return nil }
-					a.Start()
-				}
-				s.holds("after unfinished work", "a")
-			})
-		})
-	}
+	}, func(s *stage, ends func(*stage, *seat)) {
+		a := s.candidate("a")
+		a.Work = func(ctx context.Context, _ election.Term) error {
+			<-ctx.Done()
+			return fmt.Errorf("a part hangs: %w", election.ErrUnfinished)
+		}
+		a.Start()
+		ends(s, a)
+		for range 2 {
+			if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) || !strings.Contains(err.Error(), "CampaignUnfinished") {
+				s.T.Errorf("Run: %v", err)
+			}
+			a.link.Set(lockstest.Fault{})
+			a.Work = func(context.Context, election.Term) error { s.T.Error("it leads"); return nil }
+			a.Start()
+		}
+		s.holds("after unfinished work", "a")
+	})
 }
 
 // TestS5AProcessMayCampaignAfterUnfinishedWorkIfThatIsWanted, by the same Run and
@@ -146,39 +138,37 @@ func TestS5AProcessMayCampaignAfterUnfinishedWorkIfThatIsWanted(t *testing.T) {
 }
 
 func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
-	for name, test := range map[string]struct {
+	type row struct {
 		meanwhile func(*stage, *seat)
 		stop      time.Duration
 		says      string // empty: it was released
-	}{
+	}
+	each(t, map[string]row{
 		"all is well":      {func(*stage, *seat) {}, 3 * time.Second, ""},
 		"too late":         {func(*stage, *seat) {}, time.Hour, "not stopped in time"},
 		"lost meanwhile":   {func(_ *stage, a *seat) { a.link.Set(cut) }, 12 * time.Second, "deadline exceeded"},
 		"taken by another": {func(s *stage, _ *seat) { s.write(taken) }, 3 * time.Second, "not this candidate's any more"},
 		"no answers":       {func(_ *stage, a *seat) { a.link.Set(lockstest.Fault{Err: errors.New("503")}) }, 3 * time.Second, "503"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			led(t, func(s *stage, a *seat) {
-				a.SetStopTime(test.stop)
-				said := make(chan error, 1)
-				go func() { said <- a.Resign(context.Background()) }()
-				time.Sleep(time.Second)
-				test.meanwhile(s, a)
-				start := time.Now()
-				err := <-said
-				a.link.Set(lockstest.Fault{})
-				if took, most := time.Since(start), timing.DefaultStopTimeout; took > most {
-					t.Errorf("it took %v to say so, want %v at most", took, most)
-				}
-				if test.says == "" && err == nil {
-					return
-				}
-				if !errors.Is(err, election.ErrNotReleased) || !strings.Contains(err.Error(), test.says) {
-					t.Errorf("got %v, want ErrNotReleased that says %q", err, test.says)
-				}
-			})
-		})
-	}
+	}, func(s *stage, test row) {
+		a := s.leader("a")
+		a.SetStopTime(test.stop)
+		said := make(chan error, 1)
+		go func() { said <- a.Resign(context.Background()) }()
+		time.Sleep(time.Second)
+		test.meanwhile(s, a)
+		start := time.Now()
+		err := <-said
+		a.link.Set(lockstest.Fault{})
+		if took, most := time.Since(start), timing.DefaultStopTimeout; took > most {
+			s.T.Errorf("it took %v to say so, want %v at most", took, most)
+		}
+		if test.says == "" && err == nil {
+			return
+		}
+		if !errors.Is(err, election.ErrNotReleased) || !strings.Contains(err.Error(), test.says) {
+			s.T.Errorf("got %v, want ErrNotReleased that says %q", err, test.says)
+		}
+	})
 }
 
 // TestWorkThatAsksForItsOwnEndIsNotStuck: it cannot wait for its own return.
@@ -242,8 +232,7 @@ func TestWorkThatEndsItsGoroutineEndsItsTerm(t *testing.T) {
 		if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) || !strings.Contains(err.Error(), "Goexit") {
 			t.Errorf("Run: %v", err)
 		}
-		_, took := s.start("b").Leads()
-		s.want("b leads", took, lease)
+		s.leads(s.start("b"), lease)
 	})
 }
 

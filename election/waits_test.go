@@ -24,28 +24,22 @@ type sight struct {
 // waits tests how long followers wait for a lock.
 func waits(t *testing.T, sights map[string]sight, change ...func(*election.Config)) {
 	t.Helper()
-	for name, see := range sights {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				s.write(see.hands[0])
-				a := s.start("a", change...)
-				for _, hand := range see.hands[1:] {
-					time.Sleep(max(see.pause, time.Second))
-					a.Idles()
-					s.write(hand)
-				}
-				if see.wait > 0 { // which may be longer than Leads waits
-					time.Sleep(see.wait - 1)
-					a.Idles()
-				}
-				term, took := a.Leads()
-				s.want("a leads", took, min(see.wait, 1))
-				if see.cause != "" && term.Cause != see.cause {
-					t.Errorf("the term is %+v, want the cause %s", term, see.cause)
-				}
-			})
-		})
-	}
+	each(t, sights, func(s *stage, see sight) {
+		s.write(see.hands[0])
+		a := s.start("a", change...)
+		for _, hand := range see.hands[1:] {
+			time.Sleep(max(see.pause, time.Second))
+			a.Idles()
+			s.write(hand)
+		}
+		if see.wait > 0 { // which may be longer than Leads waits
+			time.Sleep(see.wait - 1)
+			a.Idles()
+		}
+		if term := s.leads(a, min(see.wait, 1)); see.cause != "" && term.Cause != see.cause {
+			s.T.Errorf("the term is %+v, want the cause %s", term, see.cause)
+		}
+	})
 }
 
 // seen puts the hands of a sight in a row.
@@ -194,6 +188,7 @@ func TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut(t *testing.T) {
 	waits(t, sights)
 }
 
+// TestAPrecedenceIsNeverLongerThanALease, and who is named before a release, or without one, gains nothing.
 func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
 	sights := map[string]sight{}
 	for _, wild := range []time.Duration{-time.Hour, 0, time.Second, lease + 1, 1 << 62} {
@@ -208,5 +203,8 @@ func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
 		Holder: "x", Token: 3, Released: 3, Handover: locks.Handover{To: "nobody", Precedence: time.Minute},
 	}})
 	sights["client-go's"] = sight{hands: seen(named, taken, released)}
+	ours := func(r *locks.Record) { held(lease)(r); r.Details = locks.Details{Holder: "x", Token: 3, Nonce: "x"} }
+	names := func(r *locks.Record) { r.Details.Handover = locks.Handover{To: "a"} }
+	sights["no release"] = sight{hands: seen(ours, names, emptied), wait: lease}
 	waits(t, sights)
 }

@@ -45,6 +45,7 @@ func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
 		"a record of client-go's that was emptied": {goes, but(goes, func(r *locks.Record) { r.Holder = "" }), false},
 		"the same, and nobody saw client-go":       {term, but(goes, func(r *locks.Record) { r.Holder = "" }), false},
 		"an earlier one that was put back":         {later, release, false},
+		"the same, after a term of a second":       {but(later, func(r *locks.Record) { r.LeaseDuration = time.Second }), release, false},
 	} {
 		o := NewObserver(Self{Identity: "me", Lease: lease})
 		for i, r := range []locks.Record{row.was, row.is} {
@@ -106,6 +107,16 @@ func TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor(t *testing.T)
 		if free, _ := o.Free(); (free.Cause == status.CauseDied) != row.died {
 			t.Errorf("after %v on %s the lock is free, because it was %s", row.seen, row.uids, free.Cause)
 		}
+	}
+	o := NewObserver(Self{Identity: "me", Lease: time.Minute})
+	o.Follow("mine/2")
+	at := func(number uint64) locks.Snapshot {
+		return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: number}, Record: mine}
+	}
+	o.Observe(at(9), start)
+	o.ObserveRead(at(3), at(9).Version, false, start)
+	if free, _ := o.Free(); free.Cause == status.CauseDied {
+		t.Error("a restored backup is believed")
 	}
 }
 
