@@ -256,46 +256,35 @@ func TestALossIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// draining is a leader whose work stops for longer than a lease, and may.
-func (a *api) draining(t *testing.T) *replica {
-	t.Helper()
-	one := a.newReplica(t, "one", works(endless), func(c *LeaderElectionConfig) { c.Options.Timing.StopTimeout = endless }).start(t)
-	time.Sleep(time.Minute)
-	one.end()
-	time.Sleep(lease)
-	return one
-}
-
 // TestALossWhileTheWorkStopsIsToldAtOnce: the work has more time than the lease.
 func TestALossWhileTheWorkStopsIsToldAtOnce(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
-		one := a.draining(t)
-		one.ends(t, "started, told")
-		if err := one.Check(0); err != nil {
-			t.Errorf("while it drains: %v", err)
-		}
-		cut := time.Now()
-		a.Cut()
-		time.Sleep(lease)
-		if took := one.when("stopped").Sub(cut); took < deadline-retry || took > deadline+untrusted {
-			t.Errorf("OnStoppedLeading was called %v after the API was gone: %s", took, one.happened())
-		}
-		time.Sleep(2 * endless)
-	})
-}
-
-// TestAnotherHolderIsSeenWhileTheWorkStops: somebody wrote the Lease by hand.
-func TestAnotherHolderIsSeenWhileTheWorkStops(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
-		one := a.draining(t)
-		taken := time.Now()
-		a.Change(leasePath, func(o apitest.Object) { o["spec"].(apitest.Object)["holderIdentity"] = "other" })
-		time.Sleep(lease)
-		if took := one.when("stopped").Sub(taken); took < 0 || took > 100*time.Millisecond {
-			t.Errorf("OnStoppedLeading was called after %v: %s", took, one.happened())
-		}
-		time.Sleep(2 * endless)
-	})
+	for name, tc := range map[string]struct {
+		happens     func(*api)
+		least, most time.Duration
+	}{
+		"the API is gone": {func(a *api) { a.Cut() }, deadline - retry, deadline + untrusted},
+		"another holder, written by hand": {func(a *api) {
+			a.Change(leasePath, func(o apitest.Object) { o["spec"].(apitest.Object)["holderIdentity"] = "other" })
+		}, 0, 2 * untrusted},
+	} {
+		virtually(t, func(t *testing.T, a *api) {
+			one := a.newReplica(t, "one", works(endless), func(c *LeaderElectionConfig) { c.Options.Timing.StopTimeout = endless }).start(t)
+			time.Sleep(time.Minute)
+			one.end()
+			time.Sleep(lease)
+			one.ends(t, "started, told")
+			if err := one.Check(0); err != nil {
+				t.Errorf("while it drains: %v", err)
+			}
+			lost := time.Now()
+			tc.happens(a)
+			time.Sleep(lease)
+			if took := one.when("stopped").Sub(lost); took < tc.least || took > tc.most {
+				t.Errorf("%s: OnStoppedLeading was called after %v: %s", name, took, one.happened())
+			}
+			time.Sleep(2 * endless)
+		})
+	}
 }
 
 // TestRunMayBeCalledInOnStoppedLeading, as it may with client-go.
