@@ -14,16 +14,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-const (
-	lookInterval = 500 * time.Millisecond
-	// leaseLeast and leaseMost bound how long the Lease is watched for a renewal, whatever
-	// its duration: a released one says a second.
-	leaseLeast = 15 * time.Second
-	leaseMost  = time.Minute
-	// renewalMost bounds how long a preflight waits for a renewal, whatever the Lease says: any
-	// leader that may be left alone renews much more often.
-	renewalMost = 30 * time.Second
-)
+const lookInterval = 500 * time.Millisecond
 
 // Await waits until the candidates have followed the phase on record: the ConfigMap is an
 // armed shield (dual), sealed, gone (clean), or returned while nobody holds the Lease
@@ -33,7 +24,6 @@ const (
 // that says what prevents them, and that wraps the cause of the end. The phase stays as it is:
 // they may still follow it.
 func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report, error) {
-	var p pulse
 	var last Report
 	var why []string
 	o := &observer{Migration: m}
@@ -41,8 +31,7 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 		r, err := o.look(ctx)
 		if err == nil {
 			last = r
-			p.see(r)
-			now := r.unfollowed(p.silent(r))
+			now := r.unfollowed()
 			if now == nil {
 				return r, nil
 			}
@@ -59,13 +48,12 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 	}
 }
 
-// unfollowed says why the candidates have not followed the phase; nil if they
-// have. idle says that the Lease has not been renewed for its duration.
-func (r *Report) unfollowed(idle bool) []string {
+// unfollowed says why the candidates have not followed the phase; nil if they have.
+func (r *Report) unfollowed() []string {
 	cm, h := r.ConfigMap, r.holder()
 	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
 	stays, lingering := !cm.shield.Condemned, cm.shield.Lingering()
-	vacant := r.Lease.Holder == "" || idle
+	vacant := r.Lease.Holder == "" || r.Lease.Expired
 	var done bool
 	why := ""
 	switch {
@@ -114,48 +102,4 @@ func (r *Report) waiting(vacant bool) []string {
 		return []string{"legacy pods that are presumed gone: " + strings.Join(r.ConfigMap.Presumed, ", ")}
 	}
 	return nil
-}
-
-// pulse is when the Lease was last seen to change hands or to be renewed. The zero value has
-// seen neither.
-type pulse struct {
-	seen  renewal
-	since time.Time
-	beats bool // it was seen to change
-}
-
-type renewal struct {
-	uid, holder string
-	renewed     time.Time
-}
-
-// see compares the latest report with the one before.
-func (p *pulse) see(r Report) {
-	now := renewal{r.read.Version.UID, r.Lease.Holder, r.Lease.Renewed}
-	if p.since.IsZero() || now != p.seen {
-		p.beats = !p.since.IsZero() && now.holder != ""
-		p.seen, p.since = now, time.Now()
-	}
-}
-
-// silent reports whether the Lease has not been renewed for its duration.
-func (p *pulse) silent(r Report) bool {
-	said := time.Duration(r.Lease.DurationSeconds) * time.Second
-	return time.Since(p.since) >= min(max(said, leaseLeast), leaseMost)
-}
-
-// isRenewed waits until the Lease is renewed, or has not been renewed for its duration or for
-// renewalMost. It uses only the clock of this machine.
-func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
-	var p pulse
-	o := &observer{Migration: m}
-	for p.see(r); !p.beats && !p.silent(r) && time.Since(p.since) < renewalMost; p.see(r) {
-		if err := sleep.For(ctx, lookInterval); err != nil {
-			return false, err
-		}
-		if err := o.readLease(ctx, &r); err != nil {
-			return false, err
-		}
-	}
-	return p.beats, nil
 }

@@ -40,11 +40,6 @@ func (r *Report) checkRecord(f *inspect.Findings) {
 	case r.Phase == Dual && r.electorLeads():
 		f.Warn("%s, a legacy elector: candidates lead once it stops", r.recordText())
 	}
-	for _, other := range r.ConfigMap.Elected {
-		if other.Resource != r.legacy.Resource && other.Holder != "" {
-			f.Warn("%s %s holds an election record too, of %q: electors that use it alone know nothing of this migration", other.Resource, r.ConfigMap.Name, other.Holder)
-		}
-	}
 }
 
 // electionRecord checks that a step does not put two leaders side by side.

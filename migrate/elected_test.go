@@ -26,12 +26,12 @@ import (
 
 // joinsTwin starts a candidate that moves off an election record.
 func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*twin.Config)) *seat {
-	s.t.Helper()
+	s.T.Helper()
 	s.runs(name)
 	c := twin.Config{
 		Config: multilock.Config{
-			Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-			Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
+			Lease:     lease.Config{Client: apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:      apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion),
 			Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
 			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 			Version:   "v2",
@@ -43,26 +43,26 @@ func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*twi
 	}
 	lock, err := twin.New(c)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return s.elect(lock, c.Candidate)
 }
 
 // elects makes a legacy elector hold the record, or nobody, renewed now.
 func (s *stage) elects(kind annotation.Kind, holder string) {
-	s.t.Helper()
-	lock, err := annotation.New(annotation.Config{Client: apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
+	s.T.Helper()
+	lock, err := annotation.New(annotation.Config{Client: apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	now, err := lock.Read(s.t.Context())
+	now, err := lock.Read(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	r := now.Record
 	r.Holder, r.LeaseDuration, r.RenewTime = holder, 15*time.Second, time.Now().Truncate(time.Second)
-	if _, err := lock.Write(s.t.Context(), now.Version, r); err != nil {
-		s.t.Error(err)
+	if _, err := lock.Write(s.T.Context(), now.Version, r); err != nil {
+		s.T.Error(err)
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *stage) elects(kind annotation.Kind, holder string) {
 func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 	for _, kind := range []annotation.Kind{annotation.ConfigMaps, annotation.Endpoints} {
 		scenario(t, func(s *stage) {
-			t := s.t
+			t := s.T
 			s.runs("old")
 			s.elects(kind, "old_1")
 			if r := s.report(); r.Legacy != fmt.Sprintf("annotation/%s/lock", kind) || r.ConfigMap.Kind != "record" || len(r.Problems) != 0 {
@@ -133,18 +133,19 @@ func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 		s.goes(s.Clean, migrate.Clean, "no-way-back")
 		defer s.every(2*time.Second, func() { s.elects(kind, "L") })()
 		if r := s.report(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "held by L, though the phase is clean") {
-			s.t.Errorf("the problems are %q", r.Problems)
+			s.T.Errorf("the problems are %q", r.Problems)
 		}
 		s.refuses(s.Rollback, migrate.Options{}, "record")
-		if _, err := s.Rollback(s.t.Context(), migrate.Options{Acknowledge: []string{"record"}}); err != nil {
-			s.t.Fatal(err)
+		if _, err := s.Rollback(s.T.Context(), migrate.Options{Acknowledge: []string{"record"}}); err != nil {
+			s.T.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(s.T.Context(), time.Second)
 		defer cancel()
 		if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), "held by L, not yet by the leader") || len(s.leading()) != 0 {
-			s.t.Errorf("%v lead beside L: %v", s.leading(), err)
+			s.T.Errorf("%v lead beside L: %v", s.leading(), err)
 		}
 		s.runs("L")
+		time.Sleep(16 * time.Second)
 		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "record", "leader")
 		s.goes(s.Rollback, migrate.Legacy) // no other candidate leads
 	})
@@ -157,11 +158,10 @@ func TestTheStepOutOfDualWaitsForTheRecord(t *testing.T) {
 		s.poses("a", "auto")
 		s.lies("a", "dual")
 		s.names("annotation/endpoints/lock")
-		defer s.renews()()
 		s.runs("old")
 		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
 		if !strings.Contains(failed[0].ToDo, "wait until a has the record too") {
-			s.t.Errorf("it says to do %q", failed[0].ToDo)
+			s.T.Errorf("it says to do %q", failed[0].ToDo)
 		}
 		s.denied = []string{"get endpoints"}
 		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
@@ -180,13 +180,12 @@ func TestARecordThatIsNoRecordIsNoGround(t *testing.T) {
 		s.poses("a", "auto")
 		s.lies("a", "clean")
 		s.names("annotation/endpoints/lock")
-		defer s.renews()()
 		s.server.Put("/api/v1/namespaces/ns/endpoints/lock", apitest.Object{"metadata": apitest.Object{"name": "lock", "uid": "u", "annotations": apitest.Object{
 			"control-plane.alpha.kubernetes.io/leader": "no JSON",
 		}}})
 		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
 		if r := s.report(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "cannot be read") {
-			s.t.Errorf("the problems are %q", r.Problems)
+			s.T.Errorf("the problems are %q", r.Problems)
 		}
 	})
 }
@@ -196,12 +195,12 @@ func TestAnElectionRecordThatWasSealedByHandIsSetRight(t *testing.T) {
 		s.joinsTwin("a", annotation.ConfigMaps)
 		s.phase("sealed", "2")
 		if r := s.report(); !strings.Contains(strings.Join(r.Warnings, "; "), "cannot be sealed") {
-			s.t.Errorf("the warnings are %q", r.Warnings)
+			s.T.Errorf("the warnings are %q", r.Warnings)
 		}
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(s.T.Context(), time.Second)
 		defer cancel()
 		if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), "rolled back to dual") {
-			s.t.Errorf("got %v", err)
+			s.T.Errorf("got %v", err)
 		}
 		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "order")
 		s.goes(s.Rollback, migrate.Dual)
@@ -221,7 +220,7 @@ func TestACandidateWithoutAPodCountsAsLongAsItRenews(t *testing.T) {
 		s.joinsTwin("a", annotation.Endpoints, func(c *twin.Config) { c.Pod = ownerref.Owner{} })
 		s.server.Delete(podsPath + "a")
 		if now := s.leading(); len(now) != 1 {
-			s.t.Errorf("%v lead", now)
+			s.T.Errorf("%v lead", now)
 		}
 		s.goes(s.Clean, migrate.Clean, "no-way-back")
 	})

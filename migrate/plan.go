@@ -24,9 +24,8 @@ type Step struct {
 	From Phase `json:"from,omitempty"`
 	To   Phase `json:"to"`
 	// By is how it is taken: advance, rollback or clean. Empty means by hand.
-	By     string `json:"by,omitempty"`
-	Does   string `json:"does"`   // what it changes
-	Return string `json:"return"` // how to go back
+	By   string `json:"by,omitempty"`
+	Does string `json:"does"` // what it changes
 }
 
 // The words for how a step is taken.
@@ -50,53 +49,40 @@ func (r *Report) course() course {
 // forLife is the course off a leader-for-life lock.
 var forLife = course{
 	{To: Dual,
-		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone.",
-		Return: "Roll the old version out again: when the last candidate's pod is gone, the ConfigMap goes with it, and legacy pods lead."},
+		Does: "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone."},
 	{From: Legacy, To: Dual, By: byAdvance,
-		Does:   "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, puts the shield up in the ConfigMap's place, and leads.",
-		Return: "Roll back to legacy."},
+		Does: "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, puts the shield up in the ConfigMap's place, and leads."},
 	{From: Dual, To: Sealed, By: byAdvance,
-		Does:   "The leader takes all owners off the shield: legacy pods wait for good, also while no candidate runs.",
-		Return: "Roll back to dual before the old version is rolled out: the leader gives the shield back to the candidates."},
+		Does: "The leader takes all owners off the shield: legacy pods wait for good, also while no candidate runs."},
 	{From: Sealed, To: Clean, By: byClean,
-		Does:   "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. These may then be run in mode lease.",
-		Return: "Roll back to dual, while candidates run in mode auto and no legacy pod does."},
+		Does: "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. These may then be run in mode lease."},
 	{From: Dual, To: Legacy, By: byRollback,
-		Does:   "The leader stops, takes the shield down and releases the Lease. If it dies before, the next candidate that gets the Lease does so. Candidates stay back until the phase is dual again, and legacy pods lead.",
-		Return: "Advance to dual."},
+		Does: "The leader stops, takes the shield down and releases the Lease. If it dies before, the next candidate that gets the Lease does so. Candidates stay back until the phase is dual again, and legacy pods lead."},
 	{From: Sealed, To: Dual, By: byRollback,
-		Does:   "The leader gives the shield to the presences of all candidates, so that it goes when they have gone. Then the old version may be rolled out.",
-		Return: "Advance to sealed."},
+		Does: "The leader gives the shield to the presences of all candidates, so that it goes when they have gone. Then the old version may be rolled out."},
 	{From: Clean, To: Dual, By: byRollback,
-		Does:   "The leader puts the shield up again, counts the legacy pods, and arms it.",
-		Return: "Advance to sealed."},
+		Does: "The leader puts the shield up again, counts the legacy pods, and arms it."},
 }
 
 // byTime is the course off an election record. Such a lock expires, so that nothing of it can
 // be sealed.
 var byTime = course{
 	{To: Dual,
-		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Renew faster than the shortest LeaseDuration of the old ones asks for.",
-		Return: "Roll the old version out again."},
+		Does: "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Renew faster than the shortest LeaseDuration of the old ones asks for."},
 	{From: Legacy, To: Dual, By: byAdvance,
-		Does:   "Candidates campaign again, for the record and the Lease together: they wait for the holder of the record.",
-		Return: "Roll back to legacy."},
+		Does: "Candidates campaign again, for the record and the Lease together: they wait for the holder of the record."},
 	{From: Dual, To: Clean, By: byClean,
-		Does:   "The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this from leading beside the candidates. These may then be run in mode lease.",
-		Return: "Roll back to dual, while candidates run in mode auto and no legacy elector leads."},
+		Does: "The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this from leading beside the candidates. These may then be run in mode lease."},
 	{From: Dual, To: Legacy, By: byRollback,
-		Does:   "The leader stops and gives the record and the Lease up. Candidates stay back until the phase is dual again, and legacy electors lead.",
-		Return: "Advance to dual."},
+		Does: "The leader stops and gives the record and the Lease up. Candidates stay back until the phase is dual again, and legacy electors lead."},
 	{From: Sealed, To: Dual, By: byRollback,
-		Does:   "Nothing: an election record cannot be sealed, and candidates take that phase for dual. It was set by hand.",
-		Return: "There is nothing to go back to."},
+		Does: "Nothing: an election record cannot be sealed, and candidates take that phase for dual. It was set by hand."},
 	{From: Clean, To: Dual, By: byRollback,
-		Does:   "The leader takes the record again, unless a legacy elector holds it. Then the old version may be rolled out.",
-		Return: "Clean."},
+		Does: "The leader takes the record again, unless a legacy elector holds it. Then the old version may be rolled out."},
 }
 
 // Plan says where the migration is, what the next step is, what it does, and whether it could
-// be taken now. It takes as long as Preflight.
+// be taken now. It may wait as Preflight does.
 func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 	r, err := m.Inspect(ctx)
 	if err != nil {

@@ -27,7 +27,6 @@ const (
 	checkArmed      = "armed"       // the shield is armed, so that it can be sealed
 	checkPresumed   = "presumed"    // no legacy pod is presumed gone
 	checkLegacyPods = "legacy-pods" // none is left, or, on the way back, one is there
-	checkWorkload   = "workload"    // no older version is scaled up
 	checkSelector   = "selector"    // it matches all pods that were seen to hold the legacy lock
 	checkNoWayBack  = "no-way-back" // nothing can bring legacy pods back: only a person can know
 )
@@ -36,8 +35,8 @@ const (
 type Check struct {
 	// Name is order (of the steps), configmap (what it is), record (which side holds it), candidates (in
 	// mode auto), leader (is alive), armed (the shield), presumed (gone, by M11), legacy-pods (may lead
-	// still), workload (no older version is scaled up), selector (it matches the pods that were seen to hold the
-	// legacy lock) or no-way-back (only a person can know).
+	// still), selector (it matches the pods that were seen to hold the legacy lock) or no-way-back (only a
+	// person can know).
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
@@ -58,10 +57,8 @@ func failed(checks []Check, acknowledged ...string) []Check {
 	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Passes(acknowledged...) })
 }
 
-// Preflight checks whether a step from the current phase to another is safe. It waits for the
-// leader's next renewal, which takes some seconds, or half a minute if nobody renews the Lease.
-// If legacy pods have finished, it waits up to twelve seconds more for heartbeats of their
-// kubelets.
+// Preflight checks whether a step from the current phase to another is safe. If legacy pods have
+// finished, it waits up to twelve seconds for heartbeats of their kubelets.
 func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
 	p, err := m.prepare(ctx, to)
 	if err != nil {
@@ -74,9 +71,7 @@ func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
 // preflight is what a step finds out once.
 type preflight struct {
 	*observer
-	to        Phase
-	alive     bool // a renewal of the Lease was seen
-	revisions revisions
+	to Phase
 }
 
 // kubeletPatience is how long to wait for a kubelet's heartbeat, to learn whether the status
@@ -89,19 +84,7 @@ func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 	if err != nil || !order(r, "", to).OK {
 		return p, err
 	}
-	if r.Phase != Legacy {
-		if p.alive, err = m.isRenewed(ctx, r); err != nil {
-			return p, err
-		}
-	}
-	if to == Clean {
-		if p.revisions, err = p.readRevisions(ctx, r); err != nil {
-			return p, err
-		}
-	}
-	finished := func(pod LegacyPod) bool {
-		return slices.Contains([]legacypods.State{legacypods.Completed, legacypods.Evicted, legacypods.Preempted}, legacypods.State(pod.State))
-	}
+	finished := func(pod LegacyPod) bool { return pod.State == string(legacypods.Completed) }
 	for end := time.Now().Add(kubeletPatience); slices.ContainsFunc(r.LegacyPods, finished) && time.Now().Before(end); {
 		if err := sleep.For(ctx, time.Second); err != nil {
 			return p, err
@@ -129,7 +112,7 @@ func (p *preflight) check(ctx context.Context) (Report, []Check, error) {
 	}
 	checks = append(checks, lock(r, p.to), candidates(r, p.to))
 	if r.Phase != Legacy && (p.to != Legacy || !r.electorLeads()) {
-		checks = append(checks, leader(r, p.to, p.alive))
+		checks = append(checks, leader(r, p.to))
 	}
 	if p.to == Sealed || p.to == Clean {
 		checks = append(checks, selected(r))
@@ -138,7 +121,7 @@ func (p *preflight) check(ctx context.Context) (Report, []Check, error) {
 	case Sealed:
 		checks = append(checks, armed(r), presumed(r))
 	case Clean:
-		checks = append(checks, p.revisions.scaledUp(), p.revisions.noWayBack())
+		checks = append(checks, noWayBack)
 	}
 	if check, asked := legacyPods(r, p.to); asked {
 		checks = append(checks, check)
@@ -221,21 +204,23 @@ func candidates(r Report, to Phase) Check {
 
 // leader checks that the holder of the Lease, which does the work (M3), is alive and takes
 // part.
-func leader(r Report, to Phase, alive bool) Check {
+func leader(r Report, to Phase) Check {
 	h := r.holder()
 	c := Check{Name: checkLeader, OK: true}
 	switch {
 	case !r.Lease.Exists:
 		c.OK, c.Detail, c.ToDo = false, "the Lease does not exist", "start a candidate, or find out why none may write it"
-	case !alive:
-		c.OK, c.Detail = false, fmt.Sprintf("nobody was seen to hold and renew the Lease; its last holder is %q", r.Lease.Holder)
-		c.ToDo = "find out why no candidate leads: the leader does what the phase says"
+	case r.Lease.Holder == "":
+		c.OK, c.Detail, c.ToDo = false, "nobody holds the Lease", "find out why no candidate leads: the leader does what the phase says"
+	case r.Lease.Expired:
+		c.OK, c.Detail = false, fmt.Sprintf("%q holds the Lease, and has not renewed it since %v, by the clock of this machine", r.Lease.Holder, r.Lease.Renewed)
+		c.ToDo = "find out why no candidate leads, or set this machine's clock: the leader does what the phase says"
 	case h == nil:
 		c.OK, c.Detail = false, fmt.Sprintf("%q holds the Lease and does not take part in the migration", r.Lease.Holder)
 		c.ToDo = "stop it, so that a candidate takes over"
 		c.Acknowledgeable = to == Dual && r.Lease.Ours // then it stops by itself
 	default:
-		c.Detail = fmt.Sprintf("%s in zone %q renews the Lease", h.Name(), h.Zone)
+		c.Detail = h.Name() + " renews the Lease"
 	}
 	return c
 }
@@ -276,6 +261,13 @@ func selected(r Report) Check {
 		c.Detail = fmt.Sprintf("nobody was seen to hold the legacy lock %s: if an old version ran meanwhile, that name is wrong", r.ConfigMap.Name)
 	}
 	return c
+}
+
+// noWayBack never passes, because only a person can answer it.
+var noWayBack = Check{
+	Name: checkNoWayBack, Acknowledgeable: true,
+	Detail: "the API does not show whether anything can bring legacy pods back: another Deployment, a rollback, a chart or a repository that holds the old version",
+	ToDo:   "make sure that nothing can, because a legacy pod that starts after this step leads beside the candidates; then acknowledge this check",
 }
 
 // legacyPods checks that none is left on the way forward, and that there is one to lead on

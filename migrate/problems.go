@@ -4,13 +4,11 @@
 package migrate
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -38,25 +36,15 @@ func (r *Report) checkLocks(f *inspect.Findings) {
 		f.Problem("%s: it is not a shield to rely on, and no candidate begins to lead under it", lingering)
 	case cm.shield.Bare && r.Phase == Legacy:
 		f.Problem("the ConfigMap %s is empty and has no owner: legacy pods wait at it for good: remove it", cm.Name)
-	case cm.shield.Bare && r.Phase != Clean:
-		f.Warn("the ConfigMap %s: %s", cm.Name, cm.Why)
-	case cm.shield.Bare: // legacy pods wait at it, and candidates need nothing there
-	case cm.Kind == ownerref.Foreign:
+	case cm.Kind == ownerref.Foreign && !cm.shield.Bare:
 		f.Problem("the ConfigMap %s is not a leader-for-life lock: %s", cm.Name, cm.Why)
 	case cm.Kind == ownerref.Legacy && beyond:
 		f.Problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod; if more may start, roll back to phase dual once the ConfigMap has gone with it", cm.Owner, r.Phase)
 	case cm.Kind == ownerref.Absent && r.Phase == Sealed:
 		f.Problem("the sealed ConfigMap is gone: a legacy pod that starts now leads beside the candidates, until one of these puts it up again")
-	case cm.Kind == ownerref.Shield && r.Phase == Legacy:
-		f.Problem("the shield is still up in phase legacy: no legacy pod can lead before the holder of the Lease, or the next candidate that gets it, has taken it down, or the pods of all candidates are gone")
-	case cm.Kind == ownerref.Shield && !cm.Armed:
-		f.Warn("the shield is not armed yet: no candidate begins to lead under it")
 	}
 	if len(cm.Presumed) > 0 {
 		f.Warn("legacy pods count as gone though nothing proves it: %s: remove them, or their nodes", strings.Join(cm.Presumed, ", "))
-	}
-	if r.Lease.Phase != "" && cm.Phase != "" && (r.Lease.Phase != cm.Phase || r.Lease.Step != cm.Step) {
-		f.Warn("the Lease says phase %s (step %d), the ConfigMap %s (step %d): the later step counts, and the leader brings the other up to it", r.Lease.Phase, r.Lease.Step, cm.Phase, cm.Step)
 	}
 	for _, e := range cm.Elected {
 		if e.Error != "" {
@@ -87,28 +75,16 @@ func (r *Report) checkHolder(f *inspect.Findings) {
 }
 
 func (r *Report) checkCandidates(f *inspect.Findings) {
-	var stuck, alone []string
+	var alone []string
 	for _, c := range r.lock.Candidates {
-		if !c.Ready {
-			f.CheckPod(c)
-		}
-		switch {
-		case !c.Exists || c.Mode == string(multilock.Auto):
-		case c.Mode == presence.Alone:
+		if c.Exists && c.Mode == presence.Alone {
 			alone = append(alone, c.Name())
-		default:
-			stuck = append(stuck, fmt.Sprintf("%s (%s)", c.Name(), c.Mode))
 		}
-	}
-	if len(stuck) > 0 {
-		f.Warn("candidates that do not go beyond phase dual: %s: run them in mode auto", strings.Join(stuck, ", "))
 	}
 	if len(alone) > 0 && !r.leaseAlone() {
 		f.Warn("candidates in mode lease, which stay back in phase %s: %s: run them in mode auto", r.Phase, strings.Join(alone, ", "))
 	}
 	if len(r.running()) == 0 && r.Phase != "" {
 		f.Problem("no candidate with a presence in mode auto or dual runs: nobody follows the phase")
-		return
 	}
-	f.CheckSpread(r.mayLead(), nil)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -132,19 +131,9 @@ type LegacyPod struct {
 	Why   string `json:"why"`
 }
 
-// existing returns the candidates whose pods exist and that meet a condition.
-func (r *Report) existing(meets func(inspect.Candidate) bool) []inspect.Candidate {
-	return slices.DeleteFunc(slices.Clone(r.lock.Candidates), func(c inspect.Candidate) bool { return !c.Exists || !meets(c) })
-}
-
 // running returns the candidates that take part and whose pods exist.
-func (r *Report) running() []inspect.Candidate { return r.existing(inspect.Candidate.TakesPart) }
-
-// mayLead returns the candidates that the phase allows to lead, and whose pods exist.
-func (r *Report) mayLead() []inspect.Candidate {
-	return r.existing(func(c inspect.Candidate) bool {
-		return c.TakesPart() || r.leaseAlone() && c.Mode == presence.Alone
-	})
+func (r *Report) running() []inspect.Candidate {
+	return slices.DeleteFunc(slices.Clone(r.lock.Candidates), func(c inspect.Candidate) bool { return !c.Exists || !c.TakesPart() })
 }
 
 // alone reports whether the lock is a Lease that nobody moves: no phase is on record, nothing stands

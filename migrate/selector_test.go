@@ -20,12 +20,12 @@ func renamed(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "op-before
 
 // with returns the same migration as somebody with another selector takes it.
 func (s *stage) with(selector string) *migrate.Migration {
-	s.t.Helper()
+	s.T.Helper()
 	c := s.config
 	c.Selector = selector
 	m, err := migrate.New(c)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return m
 }
@@ -51,7 +51,7 @@ func TestM9AMismatchOutlivesThePodThatShowedIt(t *testing.T) {
 
 		failed := s.refuses(s.Advance, migrate.Options{}, "selector")
 		if !strings.Contains(failed[0].Detail, `"app=op"`) || !strings.Contains(failed[0].Detail, "old/uid-old") {
-			s.t.Errorf("it says %q", failed[0].Detail)
+			s.T.Errorf("it says %q", failed[0].Detail)
 		}
 		s.refuses(s.Advance, migrate.Options{Acknowledge: []string{"legacy-pods", "workload", "no-way-back"}}, "selector")
 		right := s.with("app in (op, op-before)")
@@ -108,9 +108,9 @@ func TestM9TheSelectorMatchesTheHolderOfARecord(t *testing.T) {
 func TestANameThatNobodyUsedIsSaid(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
-		checks, err := s.Preflight(s.t.Context(), migrate.Sealed)
+		checks, err := s.Preflight(s.T.Context(), migrate.Sealed)
 		if text := string(apitest.Marshal(checks)); err != nil || !strings.Contains(text, "nobody was seen to hold the legacy lock lock") {
-			s.t.Errorf("the checks are %s, %v", text, err)
+			s.T.Errorf("the checks are %s, %v", text, err)
 		}
 	})
 }

@@ -136,10 +136,6 @@ func TestWhoInterruptsACommandIsToldWhatItHasChanged(t *testing.T) {
 			"evacuate za", "waiting up to 1m0s for 1 leader to leave zone za\n",
 			"interrupted: the locks are marked, and leaders go on leaving zone za: 'kubectl zonelect restore za' ends that\n",
 		},
-		"a step that waits for a renewal": {
-			"migrate advance op --yes", "waiting up to half a minute for a renewal of the Lease by its holder",
-			"interrupted: nothing was changed\n",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {

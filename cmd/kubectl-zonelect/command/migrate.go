@@ -80,7 +80,7 @@ func newPlan(env *environment) *cobra.Command {
 	c := m.command("plan LOCK", "Show where a migration stands, what the next step does, and whether it is safe now",
 		`  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate plan my-operator -o json     # for a program`, m.plan)
-	c.Long = "The command changes nothing. It takes some seconds, until the leader has renewed the Lease. The exit\ncode is 0 even if the step would be refused: in a script, use advance --dry-run."
+	c.Long = "The command changes nothing. The exit code is 0 even if the step would be refused: in a script, use\nadvance --dry-run."
 	return c
 }
 
@@ -107,7 +107,7 @@ it fails, but the phase stays, and the candidates may still follow.`
 var (
 	phases = []string{string(migrate.Legacy), string(migrate.Dual), string(migrate.Sealed)}
 	// acknowledgeable are the checks that may be acknowledged, in some steps.
-	acknowledgeable = []string{"candidates", "leader", "legacy-pods", "workload", "selector", "no-way-back"}
+	acknowledgeable = []string{"candidates", "leader", "legacy-pods", "selector", "no-way-back"}
 )
 
 // command returns a command with everything that all migrate commands share.
@@ -200,7 +200,7 @@ func (s *MigrationStep) DeepCopyObject() runtime.Object { c := *s; return &c }
 
 // waits says what a preflight waits for if that takes long. Call done when it is over.
 func (m *migration) waits() (done func() bool) {
-	return m.env.waiting("waiting up to half a minute for a renewal of the Lease by its holder, and up to 12s for heartbeats of kubelets\n")
+	return m.env.waiting("waiting up to 12s for heartbeats of kubelets\n")
 }
 
 func (m *migration) plan(ctx context.Context) error {

@@ -47,8 +47,10 @@ func (w *world) runs(name string) {
 func (w *world) joins(name, zone string) {
 	w.t.Helper()
 	w.elect(name, zone, func(c multilock.Config) (locks.Lock, error) {
-		return shield.New(shield.Config{Config: c, PodSelector: "app=op", Settle: -1})
+		return shield.New(shield.Config{Config: c, PodSelector: "app=op"})
 	})
+	time.Sleep(5 * time.Second) // M7
+	synctest.Wait()
 }
 
 // joinsTwin starts a real candidate that moves off an election record.

@@ -108,7 +108,7 @@ func legacyText(r migrate.Report) string {
 // step says what one step does; nil means no step.
 func step(w io.Writer, title string, s *migrate.Step) {
 	if s != nil {
-		tell(w, "\n%s: %s, to phase %s\n  %s\n  To go back: %s\n", title, cmp.Or(s.By, "by hand"), s.To, s.Does, s.Return)
+		tell(w, "\n%s: %s, to phase %s\n  %s\n", title, cmp.Or(s.By, "by hand"), s.To, s.Does)
 	}
 }
 
