@@ -209,7 +209,7 @@ func (e *Election) lock(name string) (locks.Lock, error) {
 		e.roster = lock
 		return lock, err
 	}
-	lock, err := env.Shield(name, shield.Config{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace, Settle: o.Settle})
+	lock, err := env.Shield(name, shield.Config{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace})
 	e.roster = lock
 	return lock, err
 }

@@ -108,11 +108,10 @@ type Options struct {
 	LegacyKind LegacyKind
 	// LegacyName is the legacy lock's name. Empty means that of the Lease.
 	LegacyName string
-	// PodSelector, LegacyGrace and Settle are for LegacyLeaderForLife alone, see
+	// PodSelector and LegacyGrace are for LegacyLeaderForLife alone, see
 	// shield.Config of locks/multilock/shield.
 	PodSelector string
 	LegacyGrace time.Duration
-	Settle      time.Duration
 
 	// byFlag: a flag or a variable says whether there is an election.
 	byFlag bool

@@ -44,7 +44,7 @@ var house = map[string]string{
 	"locks/ownerref":   "kubernetes internal/apierror internal/rawapi internal/record",
 
 	"locks/multilock":                    "kubernetes election/timing internal/presence locks locks/lease locks/ownerref",
-	"locks/multilock/internal/candidate": "backoff election/timing internal/patience internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
+	"locks/multilock/internal/candidate": "backoff internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
 	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/patience internal/phase internal/presence internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock locks/multilock/internal/candidate locks/ownerref",
 	"locks/multilock/twin":               "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 

@@ -56,10 +56,14 @@ func New(c Config) (*ConfigMap, error) {
 // locks.ErrConflict if the ConfigMap exists. It refuses an armed state: only a shield
 // that is up can be armed.
 func (m *ConfigMap) PutUp(ctx context.Context, s State) (ownerref.Record, error) {
-	if err := s.checkNew(); err != nil {
+	err := s.check()
+	if s.Armed {
+		err = errors.New("a shield that is not up yet cannot be armed")
+	}
+	if err != nil {
 		return ownerref.Record{}, m.object.Name().Explain(apierror.Create, err)
 	}
-	cm, err := m.object.Create(ctx, m.labeled(s.written(&corev1.ConfigMap{})))
+	cm, err := m.object.Create(ctx, m.written(s, &corev1.ConfigMap{}))
 	if err != nil {
 		return ownerref.Record{}, err
 	}
@@ -67,17 +71,11 @@ func (m *ConfigMap) PutUp(ctx context.Context, s State) (ownerref.Record, error)
 	return ownerref.Recognize(cm), nil
 }
 
-// labeled sets the labels of the configuration on cm, and returns it.
-func (m *ConfigMap) labeled(cm *corev1.ConfigMap) *corev1.ConfigMap {
+// written returns a copy of cm with state s and the labels of the configuration.
+func (m *ConfigMap) written(s State, cm *corev1.ConfigMap) *corev1.ConfigMap {
+	cm = s.written(cm)
 	record.SetLabels(cm, m.labels)
 	return cm
-}
-
-func (s State) checkNew() error {
-	if s.Armed {
-		return errors.New("a shield that is not up yet cannot be armed")
-	}
-	return s.check()
 }
 
 // Change replaces the state in base with s, and returns the new record. It keeps
@@ -90,7 +88,7 @@ func (m *ConfigMap) Change(ctx context.Context, base ownerref.Record, s State) (
 	if err := s.checkChange(base); err != nil {
 		return ownerref.Record{}, m.object.Name().Explain(apierror.Update, err)
 	}
-	cm, err := m.object.Update(ctx, m.labeled(s.written(base.Object)))
+	cm, err := m.object.Update(ctx, m.written(s, base.Object))
 	if err != nil {
 		return ownerref.Record{}, err
 	}
@@ -127,11 +125,7 @@ func (m *ConfigMap) Remove(ctx context.Context, base ownerref.Record) error {
 		m.log.Info(base.Lingering(), "was", base.Kind, "owner", base.Owner.Name)
 		return nil
 	}
-	was := string(base.Kind)
-	if base.Bare {
-		was = "empty, without an owner"
-	}
-	m.log.Info("the ConfigMap was removed", "was", was, "owner", base.Owner.Name)
+	m.log.Info("the ConfigMap was removed", "was", base.Kind, "owner", base.Owner.Name)
 	return nil
 }
 

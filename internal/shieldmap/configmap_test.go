@@ -6,13 +6,10 @@ package shieldmap
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,9 +79,10 @@ func armed(t *testing.T, m *ConfigMap, names ...string) ownerref.Record {
 
 func TestTheShieldsLife(t *testing.T) {
 	_, m, sent := newMap(t)
+	m.labels = map[string]string{"team": "a"}
 	r := up(t, m, "a")
 	s := StateOf(r)
-	if r.Kind != ownerref.Shield || s.Armed || !r.Has(presenceOf("a")) || s.Stage.Phase != record.PhaseDual || r.UID == "" || r.Number == 0 {
+	if r.Kind != ownerref.Shield || r.Object.Labels["team"] != "a" || s.Armed || !r.Has(presenceOf("a")) || s.Stage.Phase != record.PhaseDual || r.UID == "" || r.Number == 0 {
 		t.Fatalf("put up %+v", r)
 	}
 	s = s.With(presenceOf("b")).Remember(podOf("old"))
@@ -111,33 +109,6 @@ func TestTheShieldsLife(t *testing.T) {
 		if strings.HasPrefix(request, "watch") || strings.HasPrefix(request, "list") {
 			t.Errorf("%s was not asked for", request)
 		}
-	}
-}
-
-// TestWhatFinalizersKeepWasNotRemoved: the log says what keeps it.
-func TestWhatFinalizersKeepWasNotRemoved(t *testing.T) {
-	server, m, _ := newMap(t)
-	var said []string
-	m.log = funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})
-	up(t, m, "a")
-	server.Lingers = func(string) bool { return true }
-	server.Change(mapPath, func(o apitest.Object) {
-		o["metadata"].(apitest.Object)["finalizers"] = []any{"f/1", "f/2", "f/3", "f/4", "f/5", "f/6"}
-	})
-	r := mustRead(t, m)
-	if r.Condemned || r.Lingering() != "" || !r.Stays() {
-		t.Errorf("read %+v", r)
-	}
-	said = nil
-	if err := m.Remove(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	const want = "the ConfigMap was deleted, and stays until its finalizers are gone: f/1, f/2, f/3, f/4, f/5, and 1 more"
-	if len(said) != 1 || !strings.Contains(said[0], want) {
-		t.Errorf("it says %q", said)
-	}
-	if r = mustRead(t, m); !r.Condemned || r.Kind != ownerref.Shield || r.Lingering() != want {
-		t.Errorf("read %+v", r)
 	}
 }
 
@@ -233,32 +204,21 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 	sealing := State{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
 	read := ownerref.Recognize
 	a := apitest.LeaseRef("lock.a", "lease-a")
-	many := one
-	for i := range record.MaxLegacyPods + 1 {
-		many.Seen = append(many.Seen, podOf(fmt.Sprint(i)))
-	}
 	for name, tc := range map[string]struct {
 		do   func(m *ConfigMap) error
 		says string
 	}{
-		"put up armed":          {putUp(arm), "cannot be armed"},
-		"put up for nobody":     {putUp(State{}), "for ever"},
-		"a presence unmade":     {putUp(State{}.With(ownerref.Owner{Name: "lock.a"})), "not a presence"},
-		"a nameless presence":   {putUp(State{}.With(ownerref.Owner{UID: "u"})), "not a presence"},
-		"too much to remember":  {putUp(many), "at most 100"},
-		"what cannot be listed": {putUp(one.Remember(ownerref.Owner{Name: "a,b", UID: "u"})), "cannot be remembered"},
+		"put up armed":      {putUp(arm), "cannot be armed"},
+		"put up for nobody": {putUp(State{}), "for ever"},
 
-		"change nothing":                 {changed(read(nil), one), "it is absent"},
-		"change a record made up":        {changed(ownerref.Record{Kind: ownerref.Shield}, one), "was not read from"},
-		"change a legacy lock":           {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
-		"change what is not a lock":      {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
-		"take the last presence":         {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "for ever"},
-		"seal what is not armed":         {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
-		"seal what was not here sealed":  {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
-		"remove nothing":                 {removed(read(nil)), "it is absent"},
-		"remove what is not a lock":      {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
-		"remove a record made up":        {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
-		"remove a lock of another owner": {removed(read(apitest.ConfigMap(nil, metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}))), "Node n"},
+		"change nothing":            {changed(read(nil), one), "it is absent"},
+		"change a legacy lock":      {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
+		"change what is not a lock": {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
+		"take the last presence":    {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "for ever"},
+		"seal what is not armed":    {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
+		"remove nothing":            {removed(read(nil)), "it is absent"},
+		"remove what is not a lock": {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
+		"remove a record made up":   {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, m, sent := newMap(t)
@@ -284,21 +244,6 @@ func removed(base ownerref.Record) func(*ConfigMap) error {
 	return func(m *ConfigMap) error { return m.Remove(context.Background(), base) }
 }
 
-// TestASealedOneIsArmedAnewWhereItStands: it was deleted, and its leader recreated it
-// without owners and unarmed.
-func TestASealedOneIsArmedAnewWhereItStands(t *testing.T) {
-	_, m, _ := newMap(t)
-	s := State{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
-	r, err := m.PutUp(t.Context(), s)
-	if err != nil || r.Kind != ownerref.Sealed || r.Armed {
-		t.Fatalf("got %+v, %v", r, err)
-	}
-	s.Armed = true
-	if r = change(t, m, r, s); r.Kind != ownerref.Sealed || !r.Armed {
-		t.Errorf("got %+v", r)
-	}
-}
-
 // TestACopyOfAnArmedShieldIsNotArmed: between its deletion and its restoration legacy
 // pods may have begun to lead.
 func TestACopyOfAnArmedShieldIsNotArmed(t *testing.T) {
@@ -310,59 +255,5 @@ func TestACopyOfAnArmedShieldIsNotArmed(t *testing.T) {
 	server.Put(mapPath, again)
 	if r := mustRead(t, m); r.Kind != ownerref.Shield || r.Armed {
 		t.Errorf("read %+v", r)
-	}
-}
-
-// TestAMissingPermissionToWriteIsNamed: the verb and the resource, in words to act on.
-func TestAMissingPermissionToWriteIsNamed(t *testing.T) {
-	shield := ownerref.Recognize(apitest.ConfigMap(dual, apitest.LeaseRef("lock.a", "lease-a")))
-	for verb, do := range map[string]func(*ConfigMap) error{
-		"create": putUp(State{}.With(presenceOf("a"))),
-		"update": changed(shield, StateOf(shield)),
-		"delete": removed(shield),
-	} {
-		server, m, _ := newMap(t)
-		server.Before = apitest.Forbidden
-		err := do(m)
-		if want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", verb, err, want)
-		}
-	}
-}
-
-// TestOwnersTakeThePermissionToDelete if the API server has the same admission plugin as
-// OpenShift's.
-func TestOwnersTakeThePermissionToDelete(t *testing.T) {
-	server, m, _ := newMap(t)
-	r := up(t, m, "a")
-	server.Before = func(string, string) (int, apitest.Object) {
-		return http.StatusForbidden, apitest.Status(403, "Forbidden", `configmaps "lock" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>`, "configmaps", "lock")
-	}
-	_, err := m.Change(t.Context(), r, StateOf(r).With(presenceOf("b")))
-	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestAShieldHasTheLabelsOfItsConfiguration when it is made and when it is changed, beside those
-// of others.
-func TestAShieldHasTheLabelsOfItsConfiguration(t *testing.T) {
-	server, m, _ := newMap(t)
-	m.labels = map[string]string{"team": "a"}
-	labels := func() any {
-		server.Mu.Lock()
-		defer server.Mu.Unlock()
-		return server.Objects[mapPath]["metadata"].(apitest.Object)["labels"]
-	}
-	r := up(t, m, "a")
-	if got := labels(); !reflect.DeepEqual(got, apitest.Object{"team": "a"}) {
-		t.Errorf("made with the labels %v", got)
-	}
-	r.Object.Labels = map[string]string{"app": "op"}
-	if _, err := m.Change(t.Context(), r, StateOf(r).With(presenceOf("b"))); err != nil {
-		t.Fatal(err)
-	}
-	if got := labels(); !reflect.DeepEqual(got, apitest.Object{"team": "a", "app": "op"}) {
-		t.Errorf("changed to the labels %v", got)
 	}
 }

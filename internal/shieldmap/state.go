@@ -5,10 +5,8 @@ package shieldmap
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -102,24 +100,10 @@ func (s State) references(old []metav1.OwnerReference) []metav1.OwnerReference {
 	return refs
 }
 
-// check returns an error that lists what no shield may contain but s does.
+// check returns an error if nothing would ever remove a shield like s.
 func (s State) check() error {
-	var errs []error
 	if len(s.Presences) == 0 && !s.Stage.Seals() {
-		errs = append(errs, fmt.Errorf("in phase %q a shield without presences would keep legacy pods out for ever: remove it instead", s.Stage.Phase))
+		return fmt.Errorf("in phase %q a shield without presences would keep legacy pods out for ever: remove it instead", s.Stage.Phase)
 	}
-	for _, p := range s.Presences {
-		if p.Name == "" || p.UID == "" {
-			errs = append(errs, fmt.Errorf("%s is not a presence: it must be a Lease with a name and a UID", p))
-		}
-	}
-	for _, pod := range slices.Concat(s.Seen, s.Presumed) {
-		if pod.Name == "" || pod.UID == "" || strings.ContainsAny(pod.String(), ",") || strings.Contains(pod.Name, "/") {
-			errs = append(errs, fmt.Errorf("pod %s cannot be remembered: it needs a name and a UID", pod))
-		}
-	}
-	if most := max(len(s.Seen), len(s.Presumed)); most > record.MaxLegacyPods {
-		errs = append(errs, fmt.Errorf("%d legacy owners are too many to remember, at most %d are", most, record.MaxLegacyPods))
-	}
-	return errors.Join(errs...)
+	return nil
 }

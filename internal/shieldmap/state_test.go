@@ -67,14 +67,6 @@ func TestOnlySoManyAreRemembered(t *testing.T) {
 	}
 }
 
-// TestTwoOfOneNameAreTwo, because a StatefulSet's pod has its predecessor's name.
-func TestTwoOfOneNameAreTwo(t *testing.T) {
-	s := State{}.With(ownerref.Owner{Name: "lock.a", UID: "1"}, ownerref.Owner{Name: "lock.a", UID: "2"})
-	if len(s.Presences) != 2 {
-		t.Errorf("of two presences it has %v", s.Presences)
-	}
-}
-
 // FuzzWritten reads any JSON that decodes as a ConfigMap: a state reads the same after it is
 // written.
 func FuzzWritten(f *testing.F) {

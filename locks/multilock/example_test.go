@@ -6,7 +6,6 @@ package multilock_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,59 +15,11 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
-	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
-
-// A candidate holds a Lease, and also the annotation that electors of an old client-go
-// use. Package operator does this in ModeAuto, with better connections.
-func Example_twin() {
-	cfg, stop := apitest.Run(nil) // rest.InClusterConfig, in a pod
-	defer stop()
-	clients, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		panic(err)
-	}
-	self := locks.Candidate{Identity: "my-operator-1_3f9a"}
-	lock, err := twin.New(twin.Config{
-		Config: multilock.Config{
-			Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator"},
-			Core:      clients.CoreV1().RESTClient(),
-			Candidate: self,
-			Timing:    election.Timing{}.WithDefaults(),
-		},
-		Kind: annotation.ConfigMaps,
-	})
-	if err != nil {
-		panic(err)
-	}
-	elector, err := election.New(election.Config{Lock: lock, Candidate: self})
-	if err != nil {
-		panic(err)
-	}
-	err = elector.Run(context.Background(), func(ctx context.Context, _ election.Term) error {
-		l, err := clients.CoordinationV1().Leases("default").Get(ctx, "my-operator", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		cm, err := clients.CoreV1().ConfigMaps("default").Get(ctx, "my-operator", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		fmt.Println("the Lease is held by", *l.Spec.HolderIdentity)
-		fmt.Println("and the ConfigMap:", strings.Contains(cm.Annotations[annotation.AnnotationRecord], *l.Spec.HolderIdentity))
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// the Lease is held by my-operator-1_3f9a
-	// and the ConfigMap: true
-	// <nil>
-}
 
 // A candidate runs beside pods that lead for life by a ConfigMap. It waits until none of
 // them is left, and then keeps new ones waiting. Package operator does this in ModeAuto, with
@@ -92,7 +43,6 @@ func Example_shield() {
 			Timing:    election.Timing{}.WithDefaults(),
 		},
 		PodSelector: "app=my-operator",
-		Settle:      -1, // zero waits 5 s
 	})
 	if err != nil {
 		panic(err)

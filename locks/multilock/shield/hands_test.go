@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -54,32 +53,6 @@ func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *tes
 	})
 }
 
-func TestAConfigMapThatMayNotBeReadIsSaidBeforeTheCampaign(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Refuses(func(verb, path string) bool { return verb == "get" && path == multilocktest.MapPath })
-		a := s.Start("a")
-		s.Waits(a, `needs verb "get" on configmaps in namespace "ns"`)
-		if n := s.Asked("create " + multilocktest.LeasePath[:len(multilocktest.LeasePath)-len("/lock")]); n != 1 {
-			t.Errorf("it created %d Leases, want its presence alone", n)
-		}
-		s.Refuses(nil)
-		a.Leads()
-	})
-}
-
-func TestWhyALegacyPodOnADeadNodeIsWaitedForIsSaid(t *testing.T) {
-	for verb, path := range map[string]string{"get": "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", "list": "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"} {
-		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-			s.Server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", apitest.Object{"metadata": apitest.Object{"name": "node", "uid": "u"}})
-			s.Runs("old")
-			s.Holds("old")
-			s.Refuses(func(v, p string) bool { return v == verb && p == path })
-			a := s.Start("a", func(c *shield.Config) { c.LegacyGrace = 30 * time.Second })
-			s.Waits(a, `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "kube-node-lease"`)
-		})
-	}
-}
-
 // TestAPhaseThatIsGarbledIsPutBackAtOnce: the next renewal would be too late, and no
 // renewal writes the ConfigMap.
 func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
@@ -97,89 +70,6 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 			t.Errorf("the ConfigMap's phase is %q", got)
 		}
 		a.Stays()
-	})
-}
-
-// TestAShieldThatIsStrippedOfAllIsMended by a candidate that saw it as a shield, and a
-// leader that did goes on.
-func TestAShieldThatIsStrippedOfAllIsMended(t *testing.T) {
-	strip := func(o apitest.Object) {
-		meta := o["metadata"].(apitest.Object)
-		delete(meta, "ownerReferences")
-		delete(meta, "annotations")
-	}
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
-		uid := s.ConfigMap().UID
-		s.Server.Change(multilocktest.MapPath, strip)
-		synctest.Wait()
-		s.Shielded(1)
-		a.Stays()
-		if now := s.ConfigMap(); now.UID != uid || !now.Armed {
-			t.Errorf("the ConfigMap is %+v", now)
-		}
-	})
-}
-
-// TestM4ALegacyLockFromABackupGivesWayToTheShield: backup tools drop the owner references. A
-// legacy pod only waits at such a ConfigMap, and counts as everywhere.
-func TestM4ALegacyLockFromABackupGivesWayToTheShield(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Server.Put(multilocktest.MapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Name: "lock", Namespace: "ns", UID: "restored", Labels: map[string]string{"velero.io/restore-name": "r"},
-		}})
-		s.Runs("old")
-		a := s.Start("a")
-		s.Waits(a, "legacy pods that may still lead: old")
-		if r := s.ConfigMap(); r.UID != "restored" {
-			t.Errorf("there stands %+v: a legacy pod could lead", r)
-		}
-		s.Server.Delete(multilocktest.PodsPath + "old")
-		if _, took := a.Leads(); took > time.Second {
-			t.Errorf("a leads %v after the legacy pod was gone", took)
-		}
-		s.Shielded(1)
-	})
-}
-
-// TestM5AShieldFromABackupIsCountedAgain: it has another UID than the one that was armed, and no
-// owner.
-func TestM5AShieldFromABackupIsCountedAgain(t *testing.T) {
-	for _, phase := range []string{"dual", "sealed"} {
-		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-			s.Server.Put(multilocktest.MapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-				Name: "lock", Namespace: "ns", UID: "restored",
-				Annotations: map[string]string{"zonelect.dev/phase": phase, "zonelect.dev/phase-step": "2", "zonelect.dev/shield-armed": "before"},
-			}})
-			s.Runs("old")
-			a := s.Start("a")
-			s.Waits(a, "legacy pods that may still lead: old")
-			s.Server.Delete(multilocktest.PodsPath + "old")
-			a.Leads()
-			if r := s.ConfigMap(); !r.Armed || string(r.Kind) != map[string]string{"dual": "shield", "sealed": "sealed"}[phase] {
-				t.Errorf("%s: there stands %+v", phase, r)
-			}
-		})
-	}
-}
-
-func TestAConfigMapThatIsDeletedAndStaysIsWaitedFor(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Holds("gone")
-		s.Server.Change(multilocktest.MapPath, func(o apitest.Object) {
-			meta := o["metadata"].(apitest.Object)
-			meta["deletionTimestamp"], meta["finalizers"] = metav1.Now().UTC().Format(time.RFC3339), []any{"example.com/keeps"}
-		})
-		a := s.Start("a")
-		s.Waits(a, "stays until its finalizers are gone: example.com/keeps")
-		s.Forget()
-		time.Sleep(time.Minute)
-		if n := s.Asked(multilocktest.MapPath); n > 0 {
-			t.Errorf("it asked %d times", n)
-		}
-		s.Server.Delete(multilocktest.MapPath)
-		a.Leads()
 	})
 }
 
@@ -211,12 +101,6 @@ func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
 		if now := s.ConfigMap(); now.UID == old || !now.Armed || now.Condemned {
 			t.Errorf("there stands %+v", now)
 		}
-		time.Sleep(2 * time.Minute) // so that this is not a deletion again at once
-		s.Server.Change(multilocktest.MapPath, condemn)
-		s.Server.Delete(multilocktest.MapPath)
-		synctest.Wait()
-		b.Stays()
-		s.Shielded(1)
 	})
 }
 

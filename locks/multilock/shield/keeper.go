@@ -15,8 +15,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/patience"
-	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -27,8 +25,6 @@ import (
 const (
 	// pollInterval is how often a holder that waits for legacy pods counts them.
 	pollInterval = 500 * time.Millisecond
-	// settleDefault is M7's wait.
-	settleDefault = 5 * time.Second
 	// watchSilence is how long a watch may be silent while this candidate leads:
 	// an API server sends a bookmark about every minute.
 	watchSilence = 90 * time.Second
@@ -53,7 +49,6 @@ type keeper struct {
 	limits  map[action]*patience.Limit
 	retries *backoff.ExponentialBackOff
 	retryAt time.Time
-	raced   bool   // there was a conflict, and no write has succeeded since
 	failing action // the action that failed last and has not succeeded since
 	trouble string // why
 
@@ -80,9 +75,8 @@ func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 	return &keeper{
 		shield: s,
 		state: state{
-			mode:   s.config.Mode,
-			settle: max(0, cmp.Or(s.config.Settle, settleDefault)),
-			poll:   pollInterval, recheck: s.config.Timing.RenewInterval,
+			mode: s.config.Mode,
+			poll: pollInterval, recheck: s.config.Timing.RenewInterval,
 			neverWatched: true,
 		},
 		permit:  permit,
@@ -135,7 +129,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			k.busy, k.making = false, false
 			k.handleResult(r)
 			for _, early := range k.early {
-				k.leaveIf(k.state.observe(early, time.Now()))
+				k.leave(k.state.observe(early, time.Now()))
 			}
 			k.early = nil
 		case <-k.watch.opened:
@@ -278,16 +272,9 @@ func (k *keeper) termEnded() {
 	k.retryAt = time.Time{}
 }
 
-// leaveIf ends the term with err, unless that is nil.
-func (k *keeper) leaveIf(err error) {
-	if err != nil {
-		k.leave(err)
-	}
-}
-
-// leave clears the term's state, and makes Adopt return err.
+// leave ends the term, unless err is nil: it clears the term's state, and makes Adopt return err.
 func (k *keeper) leave(err error) {
-	if k.term == nil {
+	if k.term == nil || err == nil {
 		return
 	}
 	k.term.done <- err
@@ -300,7 +287,7 @@ func (k *keeper) leave(err error) {
 // act makes the requests of an action in a goroutine.
 func (k *keeper) act(ctx context.Context, do action) {
 	requests := 1
-	if do == count || do == unseal {
+	if do == count {
 		requests = 3 // lists of several kinds
 	}
 	cancel := func() {}
@@ -312,11 +299,8 @@ func (k *keeper) act(ctx context.Context, do action) {
 		}
 		ctx, cancel = context.WithTimeout(ctx, k.term.term.TrustedFor())
 	}
-	if why := mending[do]; k.state.duty == leading && why != "" {
-		k.shield.log().Info("mending the ConfigMap: "+why, "configMap", k.shield.config.LegacyName, "phase", k.state.stage.Phase)
-	}
 	if k.limits[do] == nil { // reads may be fast where writes are slow
-		k.limits[do] = candidate.NewLimit(k.shield.config.Timing)
+		k.limits[do] = patience.NewLimit(k.shield.config.Timing.AttemptTimeout, k.shield.config.Timing.RenewDeadline)
 	}
 	ctx, done := k.limits[do].Of(ctx, requests)
 	k.busy, k.making = true, do == putUp
@@ -329,20 +313,13 @@ func (k *keeper) act(ctx context.Context, do action) {
 	})
 }
 
-// mending says why a leader writes the ConfigMap. It does so only if a manual edit or a
-// change of phase makes that necessary.
-var mending = map[action]string{
-	putUp: "it does not exist", join: "this candidate's presence is not among its owners", arm: "it was not armed any more",
-	seal: "it still has owners", notePhase: "it says another phase",
-}
-
 // job returns a function that performs an action on the current state.
 func (k *keeper) job(do action) func(context.Context) result {
 	base, me, stage, seen, presumed := k.state.record, k.state.me, k.state.stage, k.state.seen(), k.state.presumed
 	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
 	shield := shieldmap.StateOf(base)
 	switch do {
-	case join:
+	case join, unseal: // a sealed ConfigMap goes back to the presences of those that keep a shield (M10)
 		shield = k.state.rules().joined(shield)
 	case arm:
 		shield.Armed, shield.Presumed = true, k.state.pods.presumes()
@@ -354,7 +331,7 @@ func (k *keeper) job(do action) func(context.Context) result {
 	shield.Stage = shield.Stage.Later(stage)
 	return func(ctx context.Context) result {
 		switch do {
-		case join, arm, forget, seal, notePhase:
+		case join, arm, forget, seal, unseal, notePhase:
 			r.record, r.err = k.shield.configMap.Change(ctx, base, shield)
 		case read:
 			r.record, r.err = k.shield.configMap.Read(ctx)
@@ -364,25 +341,9 @@ func (k *keeper) job(do action) func(context.Context) result {
 			r.err = k.shield.configMap.Remove(ctx, base)
 		case count:
 			r.counted, r.err = k.shield.pods.Count(ctx, base.Owner, seen)
-		case unseal:
-			r.record, r.err = k.unseal(ctx, base, me, stage)
 		}
 		return r
 	}
-}
-
-// unseal gives a sealed ConfigMap back to the presences of the candidates that keep a
-// shield. A candidate in mode lease does not keep one: with its presence as an owner, the
-// shield would outlive those that do, and nobody would lead.
-func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.Owner, stage record.Stage) (ownerref.Record, error) {
-	c := k.shield.config.Lease
-	all, err := presence.List(ctx, c.Client, c.Namespace, c.Name)
-	if err != nil {
-		return ownerref.Record{}, err
-	}
-	s := shieldmap.StateOf(base).With(me).With(candidate.ShieldKeepers(all)...)
-	s.Stage = stage
-	return k.shield.configMap.Change(ctx, base, s)
 }
 
 // handleResult applies the outcome of an action to the state.
@@ -391,10 +352,7 @@ func (k *keeper) handleResult(r result) {
 		k.handleFailure(r)
 		return
 	}
-	if r.do != read && r.do != count {
-		k.raced = false
-	}
-	if r.do == k.failing || k.failing == idle && !k.raced {
+	if r.do == k.failing || k.failing == idle && r.do != read && r.do != count {
 		k.failing, k.trouble = idle, ""
 		k.retries.Reset()
 	}
@@ -406,7 +364,7 @@ func (k *keeper) handleResult(r result) {
 		if r.sent.Before(k.state.since) {
 			break // for a term that is over
 		}
-		lost = k.state.observeCount(podCount{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed, note: r.counted.Note})
+		lost = k.state.observeCount(podCount{r.sent, r.of.Number, r.of.UID, r.counted})
 	case remove:
 		if r.of.Stays() {
 			k.state.known = false // it is there, and condemned
@@ -420,27 +378,23 @@ func (k *keeper) handleResult(r result) {
 		}
 		lost = k.state.observeWrite(r.record, time.Now())
 	}
-	k.leaveIf(lost)
+	k.leave(lost)
 }
 
 // handleFailure handles an action that failed: the ConfigMap is read before the next
 // action. A leader that cannot put its shield up again stops (M8).
 func (k *keeper) handleFailure(r result) {
-	conflict := errors.Is(r.err, locks.ErrConflict)
-	if !conflict || k.raced {
-		// The first conflict is a race. Repeated conflicts have a lasting cause, or many candidates
-		// write at once: they must not all retry at the same time.
-		k.retryAt = time.Now().Add(k.retries.NextBackOff())
-	}
+	k.retryAt = time.Now().Add(k.retries.NextBackOff())
 	k.state.known = k.state.known && r.do == count // any other action may have changed the record, or come too late
 	k.state.readAt = time.Time{}
-	if k.raced = k.raced || conflict; !conflict {
-		if k.trouble != r.err.Error() && !errors.Is(r.err, context.Canceled) { // an end is no trouble
-			k.shield.log().Error(r.err, "cannot keep the shield", "action", r.do.String())
-		}
-		k.failing, k.trouble = r.do, r.err.Error()
+	if errors.Is(r.err, locks.ErrConflict) {
+		return // a race
 	}
-	if r.do == putUp && k.state.duty == leading && !conflict {
-		k.leaveIf(fmt.Errorf("%w: the ConfigMap is gone and could not be recreated: %w", ErrLegacy, r.err))
+	if k.trouble != r.err.Error() && !errors.Is(r.err, context.Canceled) { // an end is no trouble
+		k.shield.log().Error(r.err, "cannot keep the shield", "action", r.do)
+	}
+	k.failing, k.trouble = r.do, r.err.Error()
+	if r.do == putUp && k.state.duty == leading {
+		k.leave(fmt.Errorf("%w: the ConfigMap is gone and could not be recreated: %w", ErrLegacy, r.err))
 	}
 }

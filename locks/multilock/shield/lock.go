@@ -48,8 +48,6 @@ type Config struct {
 	// the one rule that trades safety for availability: behind a partition the pod may go on
 	// working.
 	LegacyGrace time.Duration
-	// Settle is M7's wait. Zero means 5 s, negative means no wait.
-	Settle time.Duration
 }
 
 // Lock is a [locks.Lock] on a Lease that takes the place of a leader-for-life ConfigMap.

@@ -31,27 +31,23 @@ const (
 )
 
 // action is one request, or several that belong together.
-type action int
+type action string
 
 const (
-	idle action = iota
-	read
-	join
-	putUp
-	count
-	arm
-	remove
-	seal
-	unseal
-	forget
-	notePhase // writes the phase on the shield
-	grant     // no request: the work may begin
-	leave     // no request: the term is over
+	idle      action = ""
+	read      action = "read"
+	join      action = "join"
+	putUp     action = "put up"
+	count     action = "count"
+	arm       action = "arm"
+	remove    action = "remove"
+	seal      action = "seal"
+	unseal    action = "unseal"
+	forget    action = "forget"
+	notePhase action = "note"  // writes the phase on the shield
+	grant     action = "grant" // no request: the work may begin
+	leave     action = "leave" // no request: the term is over
 )
-
-var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", "remove", "seal", "unseal", "forget", "note", "grant", "leave"}
-
-func (a action) String() string { return actionNames[a] }
 
 // step is the next action, and what the candidate waits for until then.
 type step struct {
@@ -216,7 +212,7 @@ func (r rules) withoutShield(now time.Time) step {
 	switch left, due := r.isCounted(); {
 	case !left:
 		return step{do: count}
-	case len(r.pods.standing) > 0:
+	case len(r.pods.Standing) > 0:
 		return r.countAgain(now, due.Add(r.poll))
 	case r.record.Kind == ownerref.Legacy, r.record.Bare:
 		return step{do: remove}
@@ -292,7 +288,7 @@ func (r rules) underUnarmedShield(now time.Time) step {
 	switch fresh, at := r.isCounted(); {
 	case !fresh:
 		return step{do: count}
-	case len(r.pods.standing) == 0:
+	case len(r.pods.Standing) == 0:
 		return step{do: arm}
 	case r.duty == leading:
 		return r.countAgain(now, at.Add(r.recheck))

@@ -38,7 +38,6 @@ type state struct {
 	since        time.Time          // when the duty as a holder began
 	inside       bool               // this candidate's presence was seen among the owners
 	outside      time.Time          // if not inside: since when, on the current ConfigMap
-	settle       time.Duration      // how long to wait for what the garbage collector has decided (M7)
 	settled      time.Time          // the candidate does not lead before a read after this time
 	ours         map[types.UID]bool // the ConfigMaps that this term leads under, or has created
 	floor        uint64             // the version of M6's read: only later events count
@@ -52,21 +51,21 @@ type state struct {
 	recheck      time.Duration // how often a leader under an unarmed shield counts
 }
 
-// podCount is the result of the newest count of legacy pods, and the version of the
-// record at which it was taken.
+// settle is how long a candidate waits for what the garbage collector has decided (M7).
+const settle = 5 * time.Second
+
+// podCount is the newest count of legacy pods, and the version of the record at which it was taken.
 type podCount struct {
-	at       time.Time // zero if none was taken in this term
-	of       uint64
-	uid      types.UID
-	standing []legacypods.Standing
-	presumed []legacypods.Standing
-	note     string // why M11 could not be applied
+	at  time.Time // zero if none was taken in this term
+	of  uint64
+	uid types.UID
+	legacypods.Count
 }
 
 // returned returns a pod that was presumed gone but is not; nil if there is none.
 func (c podCount) returned(presumed []ownerref.Owner) *legacypods.Standing {
 	for _, p := range presumed {
-		for _, s := range c.standing {
+		for _, s := range c.Standing {
 			if s.Pod.UID == p.UID && s.Heard {
 				return &s
 			}
@@ -77,7 +76,7 @@ func (c podCount) returned(presumed []ownerref.Owner) *legacypods.Standing {
 
 // left returns those that were presumed gone and still exist.
 func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
-	all := slices.Concat(c.standing, c.presumed)
+	all := slices.Concat(c.Standing, c.Presumed)
 	return slices.DeleteFunc(slices.Clone(presumed), func(p ownerref.Owner) bool {
 		return !slices.ContainsFunc(all, func(s legacypods.Standing) bool { return s.Pod.UID == p.UID })
 	})
@@ -87,7 +86,7 @@ func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
 // exist.
 func (c podCount) presumes() []ownerref.Owner {
 	var all []ownerref.Owner
-	for _, p := range c.presumed {
+	for _, p := range c.Presumed {
 		all = append(all, p.Pod)
 	}
 	return all
@@ -129,37 +128,21 @@ func (s *state) isCounted() (bool, time.Time) {
 	return !c.at.IsZero() && c.of == s.record.Number && c.uid == s.record.UID, c.at
 }
 
-// waitingFor names the legacy pods that may still lead, and says why M11 could not be
-// applied. Those of this pod's revision have probably just started.
+// waitingFor names the legacy pods that may still lead, and says why M11 could not be applied.
 func (c podCount) waitingFor() string {
 	const most = 3
-	var parts []string
-	for _, group := range []struct {
-		what string
-		kin  bool
-	}{{"legacy pods that may still lead: ", false}, {"pods of this pod's revision that have not announced themselves yet: ", true}} {
-		var names []string
-		more := 0
-		for _, p := range c.standing {
-			switch {
-			case p.Kin != group.kin:
-			case len(names) == most:
-				more++
-			default:
-				names = append(names, fmt.Sprintf("%s (%s)", p.Pod.Name, p.Verdict.State))
-			}
-		}
-		if more > 0 {
-			names = append(names, fmt.Sprintf("%d more", more))
-		}
-		if len(names) > 0 {
-			parts = append(parts, group.what+strings.Join(names, ", "))
-		}
+	var names []string
+	for _, p := range c.Standing[:min(len(c.Standing), most)] {
+		names = append(names, fmt.Sprintf("%s (%s)", p.Pod.Name, p.Verdict.State))
 	}
-	if c.note != "" {
-		parts = append(parts, c.note)
+	if more := len(c.Standing) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return strings.Join(parts, "; ")
+	why := "legacy pods that may still lead: " + strings.Join(names, ", ")
+	if c.Note != "" {
+		why += "; " + c.Note
+	}
+	return why
 }
 
 // observeCount records a count. It returns the error that ends the term if a legacy pod
@@ -186,7 +169,7 @@ func (s *state) observeWrite(r ownerref.Record, now time.Time) error {
 	case !s.known || r.Number > s.record.Number:
 		s.setRecord(r, now)
 	case r.UID == s.record.UID && !r.Has(s.me):
-		s.settled = now.Add(s.settle) // its presence was out, although a later version has it in
+		s.settled = now.Add(settle) // its presence was out, although a later version has it in
 	}
 	if r.Number <= s.floor {
 		return nil
@@ -242,10 +225,10 @@ func (s *state) identify(r ownerref.Record) ownerref.Record {
 func (s *state) setRecord(r ownerref.Record, now time.Time) {
 	inside := r.Has(s.me)
 	if r.UID != s.record.UID || inside != s.inside {
-		// Each process waits for Settle itself, because the one that added the presence
+		// Each process waits itself, because the one that added the presence
 		// may have died first. It does so again for each ConfigMap, since others add the
 		// presence too (M7).
-		s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
+		s.inside, s.outside, s.settled = inside, now, now.Add(settle)
 	}
 	s.record, s.known, s.met = r, true, true
 	s.stage = s.stage.Later(shieldmap.StageOf(r))

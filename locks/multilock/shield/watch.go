@@ -73,7 +73,7 @@ func (k *keeper) handleEvent(s watchEvent) {
 	case k.making && s.record.Kind == ownerref.Shield:
 		k.early = append(k.early, s.record) // perhaps the one being created: the answer to the request will tell
 	default:
-		k.leaveIf(k.state.observe(s.record, time.Now()))
+		k.leave(k.state.observe(s.record, time.Now()))
 	}
 }
 
@@ -98,18 +98,13 @@ func (k *keeper) watchEnded(err error) {
 		if !expired || k.watch.expired { // otherwise retry at once
 			k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
 		}
-		if errors.Is(err, locks.ErrForbidden) {
-			k.watchForbidden(err)
+		if errors.Is(err, locks.ErrForbidden) { // that does not fix itself
+			if k.state.watchRefusal != err.Error() {
+				k.shield.log().Error(err, "what happens to the ConfigMap cannot be watched", "readEvery", k.shield.config.Timing.RenewInterval)
+			}
+			k.state.watchRefusal = err.Error()
 		}
 	}
 	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired || k.watch.expired}
 	k.state.gap = k.state.gap || expired
-}
-
-// watchForbidden records that a watch is not permitted: that does not fix itself.
-func (k *keeper) watchForbidden(err error) {
-	if k.state.watchRefusal != err.Error() {
-		k.shield.log().Error(err, "what happens to the ConfigMap cannot be watched", "readEvery", k.shield.config.Timing.RenewInterval)
-	}
-	k.state.watchRefusal = err.Error()
 }

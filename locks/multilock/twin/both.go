@@ -140,8 +140,11 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
 	}
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)
+	if errors.Is(err, locks.ErrConflict) {
+		err = errors.New(err.Error()) // a conflict would mean that nothing was written
+	}
 	if err != nil {
-		return locks.Snapshot{}, &halfError{b.legacy.Describe(), err}
+		return locks.Snapshot{}, fmt.Errorf("%s was written, but not the governing lock, so that nothing is renewed: %w", b.legacy.Describe(), err)
 	}
 	return b.wrote(b.state(governing, legacy))
 }
@@ -188,22 +191,4 @@ func (b *both) wrote(s *twinState) (locks.Snapshot, error) {
 	now := s.snapshot(number)
 	now.Version.Token = s.newest()
 	return now, nil
-}
-
-// halfError is the error of a write whose second half failed.
-type halfError struct {
-	written locks.Description
-	err     error
-}
-
-func (e *halfError) Error() string {
-	return fmt.Sprintf("%s was written, but not the governing lock, so that nothing is renewed: %v", e.written, e.err)
-}
-
-// Unwrap hides a conflict, because that would mean that nothing was written.
-func (e *halfError) Unwrap() error {
-	if errors.Is(e.err, locks.ErrConflict) {
-		return nil
-	}
-	return e.err
 }

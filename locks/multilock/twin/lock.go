@@ -257,11 +257,11 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Permission)) error {
 	permit(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
-	delays, limit := candidate.Delays(interval, 30*interval), candidate.NewLimit(t.config.Timing)
+	delays := candidate.Delays(interval, 30*interval)
 	for trouble := ""; ; {
 		var again <-chan time.Time
 		if t.phase.Stage().Phase == record.PhaseClean {
-			limited, done := limit.Of(ctx, 3)
+			limited, done := context.WithTimeout(ctx, t.config.Timing.RenewDeadline)
 			err := t.clearLegacyRecord(limited, term)
 			done()
 			if err != nil && !errors.Is(err, locks.ErrForbidden) {

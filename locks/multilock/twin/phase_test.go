@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -30,7 +29,6 @@ import (
 	phases "github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -50,7 +48,6 @@ const (
 type phaseStage struct {
 	*electiontest.Stage
 	server           *apitest.Server
-	olds             uint64
 	step             int
 	legacy           *annotation.Lock // a separate connection to the legacy record
 	sent             []string         // the paths of requests that change a lock
@@ -178,14 +175,6 @@ func (s *phaseStage) elect(lock locks.Lock, name string) *electiontest.Seat {
 	c := s.Seat(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: name}, TakeoverDelay: atOnce})
 	c.Start()
 	return c
-}
-
-// old starts a legacy elector on the Endpoints object.
-func (s *phaseStage) old(identity string) (stop func()) {
-	s.olds++
-	stop = startOld(s.T, &s.History, rand.New(rand.NewPCG(s.olds, 7)), identity, s.legacy)
-	s.T.Cleanup(stop)
-	return stop
 }
 
 // phase sets the phase on the Lease, as a migration tool does. It lets a second pass
@@ -586,23 +575,20 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
 		s.leads(a.Seat, 0, 1)
-		stop := s.old("L")
-		time.Sleep(time.Minute)
-		s.leads(a.Seat, 0, 1)
 		s.phase(record.PhaseLegacy)
 		if err := <-a.Ended; !errors.Is(err, election.ErrWithdrawn) {
 			t.Errorf("the term ended with %v", err)
 		}
-		time.Sleep(2 * twinInterval)
-		s.held("L, nobody")
+		synctest.Wait()
+		s.held("nobody, nobody")
 		for _, c := range []*phaseSeat{a, b, s.start("c")} {
 			s.waits(c.Seat, "the phase on record is legacy")
 		}
+		s.take("L")
 		s.phase(record.PhaseDual)
-		time.Sleep(time.Minute)
+		time.Sleep(twinLease - twinInterval)
 		s.held("L, nobody")
-		stop()
-		time.Sleep(twinLease + twinInterval)
+		time.Sleep(2 * twinInterval)
 		if got := s.holders(); got != "a, a" && got != "b, b" && got != "c, c" {
 			t.Errorf("held by %q", got)
 		}
@@ -700,67 +686,6 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 	})
 }
 
-// TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth: somebody who has not seen the step
-// back has recreated the Lease.
-func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		a, b := s.start("a"), s.start("b")
-		s.phase(record.PhaseClean)
-		stale := s.onLease().Version.Opaque.(*coordinationv1.Lease).DeepCopy()
-		s.phase(record.PhaseDual)
-		a.end()
-		b.end()
-		s.server.Put(leasePath, stale)
-		again := s.elect(b.twin, "b2")
-		s.leads(again, twinLease+time.Second, 1)
-		time.Sleep(2 * twinInterval)
-		s.held("b2, b2")
-	})
-}
-
-func TestACandidateIsSeenByItsPresence(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a", func(c *Config) { c.Version, c.Candidate.Zone = "v2", "z1" })
-		b := s.start("b", func(c *Config) { c.Mode = multilock.Dual })
-		bare := s.start("c", func(c *Config) { c.Pod = ownerref.Owner{} })
-		s.phase(record.PhaseLegacy)
-		time.Sleep(time.Second)
-		all, err := presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock")
-		if err != nil || len(all) != 3 {
-			t.Fatalf("listed %+v, %v", all, err)
-		}
-		for _, o := range all {
-			if o.Identity == "a" && (o.Mode != "auto" || o.Version != "v2" || o.Zone != "z1") || o.Identity == "b" && o.Mode != "dual" || !strings.Contains(o.Waiting, "legacy") {
-				t.Errorf("listed %+v", o)
-			}
-		}
-		s.phase(record.PhaseDual)
-		time.Sleep(time.Second)
-		if all, err = presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock"); err != nil || all[0].Waiting != "" {
-			t.Errorf("listed %+v, %v", all, err)
-		}
-		a.end()
-		b.end()
-		s.leads(bare.Seat, twinLease, 1) // it works, though nobody sees it
-	})
-}
-
-func TestACandidateWhosePodIsGoneStops(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		s.leads(a.Seat, 0, 1)
-		all, err := presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock")
-		if err != nil || len(all) != 1 {
-			t.Fatalf("listed %+v, %v", all, err)
-		}
-		s.server.Delete("/api/v1/namespaces/ns/pods/a")
-		s.server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + all[0].Name)
-		if err := a.Wait(); !errors.Is(err, multilock.ErrPodGone) {
-			t.Errorf("it ended with %v", err)
-		}
-	})
-}
-
 func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
 	servers := map[locks.Lock]*apitest.Server{}
 	lockstest.RunSuite(t, lockstest.Suite{
@@ -774,117 +699,5 @@ func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
 		Delete: func(_ *testing.T, l locks.Lock) {
 			servers[l].Delete(leasePath)
 		},
-	})
-}
-
-// TestNoScheduleOfPhasesMakesTwoLeaders: the phase changes at any moment, and candidates
-// are cut off, stop and start. Legacy electors run while the phase allows them.
-func TestNoScheduleOfPhasesMakesTwoLeaders(t *testing.T) {
-	schedules := 30
-	if testing.Short() {
-		schedules = 10
-	}
-	terms, old := countTerms(t, schedules, func(t *testing.T, seed int, count func(*electiontest.History)) {
-		phaseScenario(t, func(s *phaseStage) {
-			phaseSchedule(s, rand.New(rand.NewPCG(uint64(seed), 4)))
-			count(&s.History)
-		})
-	})
-	if terms < 5*schedules || old < schedules/2 || terms-old < 3*schedules {
-		t.Error("the schedules do not test much")
-	}
-}
-
-func phaseSchedule(s *phaseStage, dice *rand.Rand) {
-	started := 0
-	start := func() *phaseSeat { started++; return s.start(fmt.Sprint("c", started)) }
-	alive := []*phaseSeat{start(), start(), start()}
-	phase := record.PhaseDual
-	stopOld := func() {}
-	for range 40 {
-		time.Sleep(time.Duration(dice.Int64N(int64(12 * time.Second))))
-		i := dice.IntN(len(alive))
-		switch dice.IntN(8) {
-		case 0:
-			alive[i].way.set(false)
-			alive[i].end()
-			alive[i] = start()
-		case 1: // a process that is never heard of again
-			alive[i].way.set(true)
-			alive[i] = start()
-		case 2, 3:
-			alive[i].way.set(true)
-		case 4:
-			alive[i].way.set(false)
-		default:
-			phase = s.anotherPhase(dice, phase, &stopOld)
-		}
-	}
-	stopOld()
-	for _, c := range alive {
-		c.way.set(false)
-	}
-	if phase == record.PhaseLegacy {
-		s.phase(record.PhaseDual)
-	}
-	time.Sleep(4 * twinLease)
-	for _, c := range alive {
-		if c.Status().State == status.StateLeader {
-			return
-		}
-	}
-	s.T.Errorf("nobody leads after all was mended: held by %q", s.holders())
-}
-
-// anotherPhase goes to another phase. As the migration steps require, legacy electors
-// start once a leader has both locks, and are gone again before clean.
-func (s *phaseStage) anotherPhase(dice *rand.Rand, phase record.Phase, stopOld *func()) record.Phase {
-	switch phase {
-	case record.PhaseDual:
-		if !s.whole() {
-			return phase
-		}
-		if dice.IntN(2) == 0 {
-			s.phase(record.PhaseLegacy)
-			*stopOld = s.old(fmt.Sprint("L", s.step))
-			return record.PhaseLegacy
-		}
-		if dice.IntN(2) == 0 {
-			*stopOld = s.old(fmt.Sprint("L", s.step))
-			time.Sleep(time.Duration(dice.Int64N(int64(time.Minute))))
-		}
-		(*stopOld)()
-		*stopOld = func() {}
-		if !s.whole() {
-			return phase
-		}
-		s.phase(record.PhaseClean)
-		return record.PhaseClean
-	case record.PhaseClean:
-		s.phase(record.PhaseDual)
-		return record.PhaseDual
-	}
-	(*stopOld)()
-	*stopOld = func() {}
-	s.phase(record.PhaseDual)
-	return record.PhaseDual
-}
-
-// whole reports whether one candidate holds both locks.
-func (s *phaseStage) whole() bool {
-	old, now, _ := strings.Cut(s.holders(), ", ")
-	return old == now && old != "nobody"
-}
-
-func TestTheLegacyRecordIsTakenOffBehindASlowServer(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		s.server.Landing = func(r *http.Request) bool {
-			return r.URL.Path != legacyPath || sleep.For(r.Context(), 8*time.Second) == nil
-		}
-		s.phase(record.PhaseClean)
-		time.Sleep(time.Minute)
-		s.held("nobody, a")
-		s.leads(a.Seat, 0, 1)
 	})
 }

@@ -154,9 +154,6 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 		Apps:        w.client(appsv1.SchemeGroupVersion),
 		PodSelector: "app=op",
 	}
-	if m.compares {
-		config.Settle = -1
-	}
 	lock, err := shield.New(config)
 	if err != nil {
 		panic(err)

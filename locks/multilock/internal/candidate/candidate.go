@@ -13,8 +13,6 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -58,11 +56,6 @@ func CheckHolder(p locks.Permission, lease locks.Version, r locks.Record) error 
 func Delays(first, most time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
-}
-
-// NewLimit returns the limit of requests that nothing overtakes, in an election of that timing.
-func NewLimit(t timing.Timing) *patience.Limit {
-	return patience.NewLimit(t.AttemptTimeout, t.RenewDeadline)
 }
 
 // Signal wakes the goroutine that receives from a channel of capacity one.

@@ -6,12 +6,10 @@
 package multilocktest
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -138,13 +136,15 @@ func (s *Stage) Holds(pod string) {
 	}})
 }
 
-// Start starts a candidate in a new pod of that name, and waits until all goroutines are
-// idle.
+// Start starts a candidate in a new pod of that name, and waits until it has settled (M7) and all
+// goroutines are idle.
 func (s *Stage) Start(name string, change ...func(*shield.Config)) *Seat {
 	s.T.Helper()
 	s.Runs(name)
 	to := &Way{Handler: s.Server}
 	lock, candidate := s.Shield(name, to, change...)
+	defer synctest.Wait()
+	defer time.Sleep(5 * time.Second)
 	return s.Elect(lock, candidate, to)
 }
 
@@ -161,7 +161,6 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 		},
 		Apps:        apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
 		PodSelector: "app=op",
-		Settle:      -1,
 	}
 	for _, f := range change {
 		f(&config)
@@ -320,58 +319,6 @@ func (s *Stage) Presence(pod string) presence.Object {
 		s.T.Fatalf("pod %s has no presence among %+v", pod, all)
 	}
 	return all[i]
-}
-
-// PeersOf runs a lock's Attend, and returns a function that lists the peers the lock
-// knows.
-func (s *Stage) PeersOf(lock *Plain) func() []string {
-	ctx, cancel := context.WithCancel(s.T.Context())
-	var attending sync.WaitGroup
-	s.T.Cleanup(func() { cancel(); attending.Wait() })
-	attending.Go(func() { _ = lock.Capabilities().Guardian.Attend(ctx, func(locks.Permission) {}) })
-	var names atomic.Pointer[[]string]
-	attending.Go(func() {
-		lock.Peers(ctx, func(peers []locks.Peer) {
-			now := []string{}
-			for _, p := range peers {
-				now = append(now, strings.TrimSuffix(p.Identity+" "+p.Unhealthy, " "))
-			}
-			names.Store(&now)
-		})
-	})
-	return func() []string {
-		synctest.Wait()
-		if now := names.Load(); now != nil {
-			return *now
-		}
-		return nil
-	}
-}
-
-// Collects deletes the presences of pods that are gone, as the garbage collector does.
-func (s *Stage) Collects() {
-	ctx, cancel := context.WithCancel(s.T.Context())
-	var collecting sync.WaitGroup
-	s.T.Cleanup(func() { cancel(); collecting.Wait() })
-	collecting.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(time.Second)
-			s.Server.Mu.Lock()
-			var gone []string
-			for path, o := range s.Server.Objects {
-				refs, _ := o["metadata"].(apitest.Object)["ownerReferences"].([]any)
-				for _, ref := range refs {
-					if s.Server.Objects[PodsPath+ref.(apitest.Object)["name"].(string)] == nil {
-						gone = append(gone, path)
-					}
-				}
-			}
-			s.Server.Mu.Unlock()
-			for _, path := range gone {
-				s.Server.Delete(path)
-			}
-		}
-	})
 }
 
 // LandsLate has each write land so late whose path begins with one of these.
