@@ -24,10 +24,8 @@ type State string
 const (
 	Alive        State = "alive" // or not started yet
 	Terminating  State = "terminating"
-	Gone         State = "gone"      // the object with that UID does not exist
-	Completed    State = "completed" // Succeeded or Failed
-	Evicted      State = "evicted"
-	Preempted    State = "preempted"
+	Gone         State = "gone"           // the object with that UID does not exist
+	Completed    State = "completed"      // Succeeded or Failed
 	Unreachable  State = "unreachable"    // its node is silent, not ready or gone
 	OutOfService State = "out of service" // its node has the taint of that name
 )
@@ -107,7 +105,7 @@ func Judge(owner ownerref.Owner, pod *corev1.Pod, s Observation) Verdict {
 	if !finished(pod) {
 		v.Why = whyAlive(pod, v.State)
 	} else if v.Why = unproven(pod, s); v.Why == "" {
-		return Verdict{State: finishedState(pod), Why: "it has ended, and its kubelet is there to say so"}
+		return Verdict{State: Completed, Why: "it has ended, and its kubelet is there to say so"}
 	}
 	switch {
 	case s.outOfService():
@@ -200,38 +198,12 @@ func stateOf(pod *corev1.Pod, s Observation) State {
 	case s.silent(), s.NodeKnown && (!s.Exists || !s.Ready):
 		return Unreachable
 	case finished(pod):
-		return finishedState(pod)
-	case disrupted(pod, corev1.PodReasonPreemptionByScheduler):
-		return Preempted
+		return Completed
 	case pod.DeletionTimestamp != nil:
 		return Terminating
 	default:
 		return Alive
 	}
-}
-
-// The reasons that a kubelet gives for ending a pod.
-const (
-	reasonEvicted   = "Evicted"
-	reasonPreempted = "Preempting" // for the sake of a critical pod
-)
-
-func finishedState(pod *corev1.Pod) State {
-	switch {
-	case pod.Status.Reason == reasonEvicted:
-		return Evicted
-	case pod.Status.Reason == reasonPreempted, disrupted(pod, corev1.PodReasonPreemptionByScheduler):
-		return Preempted
-	default:
-		return Completed
-	}
-}
-
-// disrupted reports whether a pod is the target of a disruption for that reason.
-func disrupted(pod *corev1.Pod, reason string) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reason
-	})
 }
 
 func whyAlive(pod *corev1.Pod, state State) string {

@@ -46,12 +46,6 @@ func containers(states ...corev1.ContainerState) func(*corev1.Pod) {
 	}
 }
 
-func disruption(reason string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
-	}
-}
-
 func terminating(p *corev1.Pod) {
 	now := metav1.Now()
 	p.DeletionTimestamp = &now
@@ -63,7 +57,7 @@ func uid(uid string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = ty
 
 func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 	failed, succeeded := phase(corev1.PodFailed, ""), phase(corev1.PodSucceeded, "")
-	evicted, preempted := phase(corev1.PodFailed, "Evicted"), phase(corev1.PodFailed, "Preempting")
+	evicted := phase(corev1.PodFailed, "Evicted")
 	beats := Observation{HeartKnown: true, Beats: true, SilentFor: 3 * time.Second, Grace: time.Minute}
 	unseen := Observation{HeartKnown: true, Grace: time.Minute}
 	ready := Observation{NodeKnown: true, Exists: true, Ready: true, Grace: time.Minute}
@@ -86,8 +80,6 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		says  string
 	}{
 		"alive":                      {podWith(), beats, verdict{Alive, true, false}, ""},
-		"nothing is known of it":     {podWith(), Observation{}, verdict{Alive, true, false}, ""},
-		"pending":                    {podWith(phase(corev1.PodPending, ""), containers()), beats, verdict{Alive, true, false}, ""},
 		"not scheduled":              {podWith(phase(corev1.PodPending, ""), containers(), unscheduled), Observation{}, verdict{Alive, true, false}, "will start"},
 		"unknown":                    {podWith(phase(corev1.PodUnknown, "")), beats, verdict{Alive, true, false}, ""},
 		"its container has ended":    {podWith(containers(ended)), beats, verdict{Alive, true, false}, ""},
@@ -95,21 +87,14 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		"terminating":                {podWith(terminating), beats, verdict{Terminating, true, false}, "terminating"},
 		"terminating, container gone": {podWith(terminating, containers(ended)), beats,
 			verdict{Terminating, true, false}, ""},
-		"gone":                      {nil, Observation{}, verdict{Gone, false, false}, "does not exist"},
-		"another of its name":       {podWith(uid("another")), beats, verdict{Gone, false, false}, "another has its name"},
-		"evicted by the API":        {podWith(terminating, disruption("EvictionByEvictionAPI")), beats, verdict{Terminating, true, false}, ""},
-		"preempted by the schedule": {podWith(terminating, disruption("PreemptionByScheduler")), beats, verdict{Preempted, true, false}, ""},
+		"gone":                {nil, Observation{}, verdict{Gone, false, false}, "does not exist"},
+		"another of its name": {podWith(uid("another")), beats, verdict{Gone, false, false}, "another has its name"},
 
 		"completed":                 {podWith(succeeded, containers(ended)), beats, verdict{Completed, false, false}, "kubelet is there"},
 		"failed":                    {podWith(failed, containers(ended)), beats, verdict{Completed, false, false}, ""},
-		"failed while terminating":  {podWith(failed, containers(ended), terminating), beats, verdict{Completed, false, false}, ""},
-		"evicted":                   {podWith(evicted, containers(ended)), beats, verdict{Evicted, false, false}, ""},
-		"preempted by its kubelet":  {podWith(preempted, containers(ended)), beats, verdict{Preempted, false, false}, ""},
-		"preempted, ended":          {podWith(failed, containers(ended), disruption("PreemptionByScheduler")), beats, verdict{Preempted, false, false}, ""},
 		"failed, never scheduled":   {podWith(failed, containers(), unscheduled), Observation{}, verdict{Completed, false, false}, ""},
 		"failed, node is ready":     {podWith(failed, containers(ended)), ready, verdict{Completed, false, false}, ""},
 		"completed, a container on": {podWith(succeeded, containers(ended, running)), beats, verdict{Completed, true, false}, "still runs"},
-		"evicted, a container on":   {podWith(evicted), beats, verdict{Evicted, true, false}, "still runs"},
 		"failed, a sidecar on": {podWith(failed, containers(ended), func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: running}}
 		}), beats, verdict{Completed, true, false}, "still runs"},
@@ -118,15 +103,15 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		}), beats, verdict{Completed, true, false}, "still runs"},
 
 		// A kubelet before 1.24 writes Failed before it kills.
-		"evicted, containers left out": {podWith(evicted, containers()), beats, verdict{Evicted, true, false}, "may not have killed"},
+		"evicted, containers left out": {podWith(evicted, containers()), beats, verdict{Completed, true, false}, "may not have killed"},
 		"... for its grace period": {podWith(evicted, containers()), sight(beats, func(s *Observation) { s.FinishedFor = 39 * time.Second }),
-			verdict{Evicted, true, false}, "may not have killed"},
+			verdict{Completed, true, false}, "may not have killed"},
 		"... and longer": {podWith(evicted, containers()), sight(beats, func(s *Observation) { s.FinishedFor = 40 * time.Second }),
-			verdict{Evicted, false, false}, ""},
+			verdict{Completed, false, false}, ""},
 		"... than a long one": {podWith(evicted, containers(), func(p *corev1.Pod) {
 			p.Spec.TerminationGracePeriodSeconds = new(int64)
 			*p.Spec.TerminationGracePeriodSeconds = 100
-		}), sight(beats, func(s *Observation) { s.FinishedFor = 109 * time.Second }), verdict{Evicted, true, false}, ""},
+		}), sight(beats, func(s *Observation) { s.FinishedFor = 109 * time.Second }), verdict{Completed, true, false}, ""},
 		"failed, one of two left out": {podWith(failed, containers(ended), func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other"})
 		}), beats, verdict{Completed, true, false}, "may not have killed"},
@@ -138,11 +123,11 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		"failed, ready but silent": {podWith(failed, containers(ended)), sight(ready, func(s *Observation) { s.HeartKnown = true }),
 			verdict{Completed, true, false}, "not seen to be alive"},
 		"failed, nothing may be read": {podWith(failed, containers(ended)), Observation{Grace: time.Minute}, verdict{Completed, true, false}, "get on nodes"},
-		"failed by the pod collector, node not ready": {podWith(failed, containers(ended), terminating, disruption("DeletionByPodGC")),
+		"failed by the pod collector, node not ready": {podWith(failed, containers(ended), terminating),
 			Observation{NodeKnown: true, Exists: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
-		"failed by the pod collector, node gone": {podWith(failed, disruption("DeletionByPodGC"), containers(ended)),
+		"failed by the pod collector, node gone": {podWith(failed, containers(ended)),
 			Observation{HeartKnown: true, NodeKnown: true, SilentFor: 50 * time.Second, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
-		"failed by the pod collector, node silent": {podWith(failed, disruption("DeletionByPodGC")), dead, verdict{Unreachable, false, true}, "silent for 1m1s"},
+		"failed by the pod collector, node silent": {podWith(failed), dead, verdict{Unreachable, false, true}, "silent for 1m1s"},
 
 		// M11.
 		"node silent for the grace":        {podWith(), dead, verdict{Unreachable, false, true}, "may run on"},
@@ -157,7 +142,7 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		"node gone":                        {podWith(), Observation{NodeKnown: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "does not say"},
 		"out of service":                   {podWith(), declared, verdict{OutOfService, false, true}, "declared"},
 		"... terminating":                  {podWith(terminating), declared, verdict{OutOfService, false, true}, ""},
-		"... failed by the pod collector":  {podWith(failed, disruption("DeletionByPodGC")), declared, verdict{OutOfService, false, true}, ""},
+		"... failed by the pod collector":  {podWith(failed), declared, verdict{OutOfService, false, true}, ""},
 		"... but ready":                    {podWith(), sight(declared, func(s *Observation) { s.Ready = true }), verdict{Alive, true, false}, ""},
 		"... ready, but silent since":      {podWith(), sight(declared, func(s *Observation) { s.Ready, s.SilentFor = true, 15*time.Second }), verdict{OutOfService, false, true}, ""},
 		"... but it beats":                 {podWith(), sight(declared, func(s *Observation) { s.Beats, s.SilentFor = true, 14*time.Second }), verdict{Unreachable, true, false}, ""},

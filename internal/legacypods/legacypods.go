@@ -93,26 +93,12 @@ type Standing struct {
 	Verdict Verdict
 	// Heard says that the node was seen to beat since it was first observed.
 	Heard bool
-	// Kin says that the pod is of this pod's revision. It counts as any other, because older pods of
-	// that revision may run older code, but it is probably one that will have a presence soon.
-	Kin bool
 }
 
 // New returns the counter that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func New(c Config) (*Counter, error) {
-	outside := c.Self == ownerref.Owner{} && c.PodSelector != ""
-	pod := apierror.Object{Resource: apierror.Pods, Namespace: c.Namespace, Name: c.Self.Name}
-	if outside {
-		pod.Name = c.Lock
-	}
-	errs := []error{rawapi.Check(c.Core, pod), rawapi.CheckClient(c.Coordination, apierror.Leases)}
-	if c.Self.UID == "" && !outside {
-		errs = append(errs, errors.New("the UID of this pod is empty"))
-	}
-	if c.Lock == "" {
-		errs = append(errs, errors.New("the lock's name is empty"))
-	}
+	errs := []error{rawapi.CheckClient(c.Core, apierror.Pods), rawapi.CheckClient(c.Coordination, apierror.Leases)}
 	if c.PodSelector == "" {
 		errs = append(errs, rawapi.CheckClient(c.Apps, apierror.Deployments))
 	} else if parsed, err := labels.Parse(c.PodSelector); err != nil || parsed.Empty() {
@@ -151,7 +137,7 @@ func (c *Counter) Count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 
 func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerref.Owner) (Count, error) {
 	owners := append([]ownerref.Owner{owner}, seen...)
-	pods, self, err := c.legacy(ctx, owners)
+	pods, err := c.legacy(ctx, owners)
 	if err != nil {
 		return Count{}, err
 	}
@@ -162,7 +148,6 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 			return Count{}, err
 		}
 		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
-		p.Kin = revisionOf(pod) != "" && revisionOf(pod) == revisionOf(self) && !isOf(owners, pod)
 		switch p.Verdict = Judge(p.Pod, pod, observation); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)
@@ -180,11 +165,6 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 // Selector returns the selector of the operator's pods; empty until a count has found it.
 func (c *Counter) Selector() string { return c.selector }
 
-// isOf reports whether a pod is among the owners.
-func isOf(owners []ownerref.Owner, pod *corev1.Pod) bool {
-	return slices.ContainsFunc(owners, func(o ownerref.Owner) bool { return o.UID == pod.UID })
-}
-
 // warn says once per pod that M11 counts it as gone.
 func (c *Counter) warn(p Standing) {
 	if c.presumed[p.Pod.UID] {
@@ -195,19 +175,19 @@ func (c *Counter) warn(p Standing) {
 		"pod", p.Pod.Name, "uid", p.Pod.UID, "node", p.Node, "state", p.Verdict.State, "because", p.Verdict.Why)
 }
 
-// legacy returns the legacy pods, including those among owners, and this program's pod.
-func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy []*corev1.Pod, self *corev1.Pod, err error) {
+// legacy returns the legacy pods, including those among owners.
+func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy []*corev1.Pod, err error) {
 	selector, err := c.findSelector(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	pods, err := rawapi.List[corev1.Pod](ctx, c.config.Core, apierror.Pods, c.config.Namespace, selector)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	presences, err := presence.List(ctx, c.config.Coordination, c.config.Namespace, c.config.Lock)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	candidates := map[types.UID]bool{c.config.Self.UID: true}
 	for _, p := range presences {
@@ -216,14 +196,16 @@ func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy [
 	for _, o := range owners {
 		delete(candidates, o.UID)
 	}
-	listed := map[types.UID]bool{"": true}
-	met := func(pod *corev1.Pod) bool { return isOf(owners, pod) }
-	self = &corev1.Pod{}
+	met := func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(owners, func(o ownerref.Owner) bool { return o.UID == pod.UID })
+	}
+	self := &corev1.Pod{}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.UID == c.config.Self.UID && !met(pod) {
 			self = pod
 		}
 	}
+	listed := map[types.UID]bool{"": true}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		listed[pod.UID] = true
@@ -236,10 +218,10 @@ func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy [
 	}
 	for _, o := range owners {
 		if err := c.makeSureGone(ctx, o, listed, selector); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return legacy, self, nil
+	return legacy, nil
 }
 
 // willBeCandidate reports whether a pod has no presence only because it never started: it

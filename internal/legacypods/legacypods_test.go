@@ -5,7 +5,6 @@ package legacypods
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -27,12 +24,7 @@ func TestNewLegacyPodsListsWhatIsWrong(t *testing.T) {
 		says   string
 	}{
 		"no client":          {func(c *Config) { c.Core = nil }, "REST client for v1"},
-		"no leases":          {func(c *Config) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
 		"no way to find":     {func(c *Config) { c.PodSelector, c.Apps = "", nil }, "REST client for apps/v1"},
-		"no pod":             {func(c *Config) { c.Self.Name = "" }, "name is empty"},
-		"a pod by name only": {func(c *Config) { c.Self.UID = "" }, "UID of this pod"},
-		"no lock":            {func(c *Config) { c.Lock = "" }, "lock's name"},
-		"no namespace":       {func(c *Config) { c.Namespace = "" }, "namespace is empty"},
 		"no selector":        {func(c *Config) { c.PodSelector = "a=b=c" }, "a=b=c"},
 		"one for everything": {func(c *Config) { c.PodSelector = " " }, "no or all pods"},
 		"a hasty grace":      {func(c *Config) { c.LegacyGrace = 19 * time.Second }, "at least 20s"},
@@ -69,10 +61,6 @@ func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	if got := text(w.take(c)); got != "[b old-1 old-2 pending] []" {
 		t.Errorf("without its presence: %s", got)
 	}
-	w.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + w.present(podOf("self")).Name)
-	if got := text(w.take(c)); got != "[b old-1 old-2 pending] []" {
-		t.Errorf("without this candidate's presence: %s", got)
-	}
 }
 
 func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
@@ -106,12 +94,8 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 		w.node("n1", corev1.ConditionTrue)
 		w.pod("self", "n1", append([]func(*corev1.Pod){func(p *corev1.Pod) { p.UID = podOf("self").UID }}, c.own)...)
 		w.pod("p", "n1", append([]func(*corev1.Pod){c.pod}, c.state...)...)
-		standing := w.take(w.legacyPods(0)).Standing
-		if got := len(standing); got != map[bool]int{true: 1}[c.legacy] {
+		if got := len(w.take(w.legacyPods(0)).Standing); got != map[bool]int{true: 1}[c.legacy] {
 			t.Errorf("%s: %d pods stand", name, got)
-		}
-		if len(standing) == 1 && standing[0].Kin != strings.HasPrefix(name, "the same") {
-			t.Errorf("%s: of this pod's revision: %v", name, standing[0].Kin)
 		}
 	}
 }
@@ -124,9 +108,6 @@ func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	c := w.legacyPods(0, func(c *Config) { c.Self = ownerref.Owner{} })
 	if got := text(w.take(c)); got != "[old] []" {
 		t.Errorf("counted %s", got)
-	}
-	if _, err := New(Config{Core: c.config.Core, Apps: c.config.Apps, Coordination: c.config.Coordination, Namespace: "ns", Lock: "lock"}); err == nil {
-		t.Error("without a selector nobody knows whose pods to count")
 	}
 }
 
@@ -197,59 +178,36 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 	}
 }
 
-// TestOneThatIsGoneIsNotAskedForAgain, because its UID never comes back.
-func TestOneThatIsGoneIsNotAskedForAgain(t *testing.T) {
-	w := newWorld(t)
-	c := w.legacyPods(0)
-	for range 3 {
-		w.take(c, podOf("old"))
-	}
-	if n := strings.Count(strings.Join(w.sent, "\n"), "get "+podsPath+"old"); n != 1 {
-		t.Errorf("asked %d times", n)
-	}
-}
-
 func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}
 	discovering := func(c *Config) { c.PodSelector = "" }
-	owned := func(apiVersion, kind, name string) func(*world) {
-		return func(w *world) {
-			w.pod("self", "n0", func(p *corev1.Pod) { p.OwnerReferences = controlledBy(apiVersion, kind, name) })
-		}
+	byRS := func(w *world) {
+		w.pod("self", "n0", func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "rs") })
 	}
 	replicaSet := func(owners []metav1.OwnerReference) func(*world) {
 		return func(w *world) {
 			rs := &appsv1.ReplicaSet{}
 			rs.Name, rs.UID, rs.OwnerReferences = "rs", "uid-rs", owners
-			rs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op", "hash": "1"}}
 			w.Put(appsPath+"replicasets/rs", rs)
 		}
 	}
-	deployment := func(uid string, selector *metav1.LabelSelector) func(*world) {
+	ofD := replicaSet(controlledBy("apps/v1", "Deployment", "d"))
+	deployment := func(selector *metav1.LabelSelector) func(*world) {
 		return func(w *world) {
 			d := &appsv1.Deployment{}
 			d.Name, d.UID, d.Spec.Selector = "d", podOf("d").UID, selector
-			if uid != "" {
-				d.UID = podOf(uid).UID
-			}
 			w.Put(appsPath+"deployments/d", d)
 		}
 	}
-	byRS := owned("apps/v1", "ReplicaSet", "rs")
-	ofD := replicaSet(controlledBy("apps/v1", "Deployment", "d"))
 	for name, tc := range map[string]struct {
 		set  []func(*world)
 		says string // of the error; empty for none
 	}{
-		"Deployment":              {[]func(*world){byRS, ofD, deployment("", selector)}, ""},
+		"Deployment":              {[]func(*world){byRS, ofD, deployment(selector)}, ""},
 		"nobody":                  {nil, "belongs to no Deployment: set a label selector"},
-		"a StatefulSet":           {[]func(*world){owned("apps/v1", "StatefulSet", "s")}, "belongs to no Deployment"},
-		"a ReplicaSet alone":      {[]func(*world){byRS, replicaSet(nil)}, "belongs to no Deployment"},
 		"a Rollout":               {[]func(*world){byRS, replicaSet(controlledBy("argoproj.io/v1alpha1", "Rollout", "r"))}, "belongs to no Deployment"},
-		"one that selects all":    {[]func(*world){byRS, ofD, deployment("", &metav1.LabelSelector{})}, "not one for the operator's pods alone"},
-		"one that selects none":   {[]func(*world){byRS, ofD, deployment("", nil)}, "not one for the operator's pods alone"},
-		"one that selects others": {[]func(*world){byRS, ofD, deployment("", &metav1.LabelSelector{MatchLabels: map[string]string{"app": "else"}})}, "not one for the operator's pods alone"},
-		"one that makes no sense": {[]func(*world){byRS, ofD, deployment("", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}})}, "makes no sense"},
+		"one that selects all":    {[]func(*world){byRS, ofD, deployment(&metav1.LabelSelector{})}, "not one for the operator's pods alone"},
+		"one that makes no sense": {[]func(*world){byRS, ofD, deployment(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}})}, "makes no sense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -269,29 +227,7 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 			if err != nil || text(got) != "[old] []" {
 				t.Errorf("counted %s, %v", text(got), err)
 			}
-			w.sent = nil
-			if w.take(c); strings.Contains(strings.Join(w.sent, " "), "/apps/") {
-				t.Errorf("it was asked for again: %q", w.sent)
-			}
 		})
-	}
-	// An object that is missing, or is another one, may be so only for a moment.
-	for name, tc := range map[string]struct {
-		set  func(*world)
-		says string
-	}{
-		"this pod is gone":        {func(w *world) { w.Delete(podsPath + "self") }, "this pod self/uid-self does not exist"},
-		"this pod is another":     {func(w *world) { w.pod("self", "n0", uid("another")) }, "this pod self/uid-self does not exist"},
-		"no ReplicaSet":           {byRS, "replicaset ns/rs: get: the ReplicaSet does not exist"},
-		"a recreated Deployment":  {func(w *world) { byRS(w); ofD(w); deployment("another", selector)(w) }, "deployment ns/d is another"},
-		"the API may not be read": {func(w *world) { byRS(w); w.refuse = refusing(403, "get", "/replicasets/") }, `needs verb "get" on replicasets.apps in namespace "ns"`},
-	} {
-		w := newWorld(t)
-		tc.set(w)
-		_, err := w.legacyPods(0, discovering).Count(t.Context(), ownerref.Owner{}, nil)
-		if err == nil || errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %v, want words like %q", name, err, tc.says)
-		}
 	}
 }
 
@@ -302,20 +238,5 @@ func refusing(code int, verb, in string) func(verb, path string) int {
 			return code
 		}
 		return 0
-	}
-}
-
-func TestACountThatMayNotBeTakenNamesThePermission(t *testing.T) {
-	for name, tc := range map[string]struct{ verb, in, says string }{
-		"pods":      {"list", "/pods", `needs verb "list" on pods in namespace "ns"`},
-		"one pod":   {"get", "/pods/", `needs verb "get" on pods in namespace "ns"`},
-		"presences": {"list", "/ns/leases", `needs verb "list" on leases.coordination.k8s.io in namespace "ns"`},
-	} {
-		w := newWorld(t)
-		w.refuse = refusing(403, tc.verb, tc.in)
-		_, err := w.legacyPods(0).Count(t.Context(), podOf("old"), nil)
-		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(fmt.Sprint(err), tc.says) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
