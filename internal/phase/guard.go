@@ -61,12 +61,8 @@ func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *pres
 	return lock, nil
 }
 
-const (
-	// recheckError and recheckLegacy are how long after a look that failed, or that found
-	// a legacy ConfigMap, the next look comes.
-	recheckError  = time.Second
-	recheckLegacy = 10 * time.Second
-)
+// recheck is how long after a look that failed, or that found a legacy ConfigMap, the next look comes.
+const recheck = 2 * time.Second
 
 // Attend says whether this candidate may campaign, as [locks.Guardian] describes.
 func (g *Guard) Attend(ctx context.Context, permit func(locks.Permission)) error {
@@ -77,9 +73,9 @@ func (g *Guard) Attend(ctx context.Context, permit func(locks.Permission)) error
 		now := locks.Permission{Granted: why == "", Why: why}
 		var again <-chan time.Time // the next look
 		if now.Granted && !said.Granted {
-			var pause time.Duration
-			now, pause = permissionBeside(g.checkNoLegacy(ctx))
-			again = time.After(pause)
+			if err := g.checkNoLegacy(ctx); err != nil {
+				now, again = locks.Permission{Why: err.Error()}, time.After(recheck)
+			}
 			if g.Stage() != stage {
 				continue // the ConfigMap may be of another phase
 			}
@@ -98,18 +94,6 @@ func (g *Guard) Attend(ctx context.Context, permit func(locks.Permission)) error
 	}
 }
 
-// permissionBeside says whether a candidate may campaign after a look that found err, and when
-// to look again.
-func permissionBeside(err error) (locks.Permission, time.Duration) {
-	switch {
-	case errors.Is(err, ErrPhase):
-		return locks.Permission{Why: err.Error()}, recheckLegacy
-	case err != nil:
-		return locks.Permission{Why: err.Error()}, recheckError
-	}
-	return locks.Permission{Granted: true}, 0
-}
-
 // ErrPhase says that the phase on record, or a legacy lock, keeps this kind of candidate out.
 var ErrPhase = errors.New("not in this phase")
 
@@ -126,8 +110,6 @@ func (g *Guard) checkNoLegacy(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return err
-	case r.Condemned && (r.Kind == ownerref.Legacy || r.Kind == ownerref.Shield):
-		return fmt.Errorf("%w: %s is a %s, and %s: run this candidate in mode auto, or have the finalizers removed if no program uses it any more", ErrPhase, g.configMap.Name(), r.Kind, r.Lingering())
 	case r.Kind == ownerref.Legacy:
 		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", ErrPhase, g.configMap.Name(), r.Owner.Name)
 	case r.Kind == ownerref.Shield:
