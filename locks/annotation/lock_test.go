@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -71,12 +70,9 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		config Config
 		says   string
 	}{
-		"no kind":      {Config{Client: client, Namespace: "ns", Name: "lock"}, `set "configmaps" or "endpoints"`},
-		"another kind": {Config{Client: client, Kind: "leases", Namespace: "ns", Name: "lock"}, `set "configmaps" or "endpoints"`},
-		"no client":    {Config{Kind: ConfigMaps, Namespace: "ns", Name: "lock"}, "use a REST client for v1"},
-		"nil client":   {Config{Client: (*rest.RESTClient)(nil), Kind: ConfigMaps, Namespace: "ns", Name: "lock"}, "client is nil"},
-		"no namespace": {Config{Client: client, Kind: Endpoints, Name: "lock"}, "namespace is empty"},
-		"bad name":     {Config{Client: client, Kind: Endpoints, Namespace: "ns", Name: "My_Lock"}, "RFC 1123"},
+		"no kind":    {Config{Client: client, Namespace: "ns", Name: "lock"}, `set "configmaps" or "endpoints"`},
+		"nil client": {Config{Client: (*rest.RESTClient)(nil), Kind: ConfigMaps, Namespace: "ns", Name: "lock"}, "client is nil"},
+		"bad name":   {Config{Client: client, Kind: Endpoints, Namespace: "ns", Name: "My_Lock"}, "RFC 1123"},
 	} {
 		if _, err := New(tc.config); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want an error that says %q", name, err, tc.says)
@@ -220,28 +216,10 @@ func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 	}{
 		"a version of another kind": {foreign, held()},
 		"another lock's version":    {locks.Version{Number: 1, Opaque: "x"}, held()},
-		"one without UID":           {locks.Version{Number: 1, Opaque: annotated()}, held()},
 		"a record that is cut":      {locks.Version{}, cut},
 	} {
 		if _, err := l.Write(t.Context(), tc.base, tc.record); err == nil || errors.Is(err, locks.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-func TestALongDurationIsHonoredAndWarnedOf(t *testing.T) {
-	server := apitest.NewServer()
-	var warnings []string
-	l, err := New(Config{
-		Client: apitest.Client(t, server, corev1.SchemeGroupVersion), Kind: ConfigMaps, Namespace: "ns", Name: "lock",
-		Logger: funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := held()
-	r.LeaseDuration = 2 * time.Hour
-	if s := mustWrite(t, l, locks.Version{}, r); s.Record.LeaseDuration != r.LeaseDuration || len(warnings) != 1 {
-		t.Errorf("duration %v, warnings %q", s.Record.LeaseDuration, warnings)
 	}
 }

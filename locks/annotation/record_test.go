@@ -117,10 +117,6 @@ func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
 			`{"holderIdentity":"operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11","leaseDurationSeconds":15,"acquireTime":"2021-11-03T09:15:04Z","renewTime":"2021-11-03T09:15:06Z","leaderTransitions":3}`,
 			locks.Record{Holder: "operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11", LeaseDuration: 15 * time.Second, AcquireTime: second, RenewTime: second.Add(2 * time.Second), Transitions: 3},
 		},
-		"given up": {
-			`{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2021-11-03T09:15:04Z","renewTime":"2021-11-03T09:15:04Z","leaderTransitions":3}`,
-			locks.Record{LeaseDuration: time.Second, AcquireTime: second, RenewTime: second, Transitions: 3},
-		},
 		"given up, as older ones did": {
 			`{"holderIdentity":"","leaseDurationSeconds":0,"acquireTime":null,"renewTime":null,"leaderTransitions":3}`,
 			locks.Record{Transitions: 3},
@@ -128,10 +124,6 @@ func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
 		"a time in another zone": {
 			`{"holderIdentity":"a","leaseDurationSeconds":30,"acquireTime":"2021-11-03T10:15:04+01:00","renewTime":"2021-11-03T10:15:04.25+01:00","leaderTransitions":0}`,
 			locks.Record{Holder: "a", LeaseDuration: 30 * time.Second, AcquireTime: second, RenewTime: second.Add(250 * time.Millisecond)},
-		},
-		"fields of the future": {
-			`{"strategy":"x","holderIdentity":"a","leaseDurationSeconds":15,"preferredHolder":"b"}`,
-			locks.Record{Holder: "a", LeaseDuration: 15 * time.Second},
 		},
 		"numbers out of range": {
 			`{"holderIdentity":"a","leaseDurationSeconds":-15,"leaderTransitions":-1}`,
@@ -141,8 +133,7 @@ func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
 			`{"holderIdentity":"a","leaseDurationSeconds":9223372036854775807,"leaderTransitions":9223372036854775807}`,
 			locks.Record{Holder: "a", LeaseDuration: math.MaxInt64 / time.Second * time.Second, Transitions: math.MaxInt32},
 		},
-		"nothing": {`null`, locks.Record{}},
-		"empty":   {`{}`, locks.Record{}},
+		"empty": {`{}`, locks.Record{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mustReadRecord(t, annotated(AnnotationRecord, tc.value)); !same(got, tc.want) {
@@ -155,16 +146,10 @@ func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
 // TestWhatIsNoRecordIsAnError: client-go does not take such a lock either.
 func TestWhatIsNoRecordIsAnError(t *testing.T) {
 	for name, value := range map[string]string{
-		"an empty text":      "",
-		"words":              "pod-1",
 		"half a record":      `{"holderIdentity":"a"`,
-		"two records":        `{"holderIdentity":"a"}{}`,
-		"a list":             `[]`,
 		"a number as holder": `{"holderIdentity":1}`,
 		"a fraction":         `{"holderIdentity":"a","leaseDurationSeconds":1.5}`,
-		"a number too large": `{"holderIdentity":"a","leaderTransitions":9223372036854775808}`,
 		"an odd time":        `{"holderIdentity":"a","renewTime":"yesterday"}`,
-		"a time as number":   `{"holderIdentity":"a","renewTime":1635930904}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := read(annotated(AnnotationRecord, value))
@@ -183,27 +168,21 @@ func TestS3ARecordOfAnotherLibraryIsReadInFullOrRefused(t *testing.T) {
 	full := locks.Record{Holder: "pod-7f", LeaseDuration: time.Minute, AcquireTime: at, RenewTime: at.Add(2 * time.Second), Transitions: 4}
 	sub := full
 	sub.AcquireTime, sub.RenewTime = at.Add(120*time.Millisecond), full.RenewTime.Add(345*time.Millisecond)
-	unknown := full
-	unknown.LeaseDuration = 0 // which nobody takes by time, see the elector's rule S3
 	for name, tc := range map[string]struct {
 		value   string
 		want    locks.Record
 		refused string // what the error says
 	}{
-		"client-go":                             {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04Z","renewTime":"2026-03-01T09:15:06Z","leaderTransitions":4}`, want: full},
-		"client-go with a lease below a second": {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":0,"acquireTime":"2026-03-01T09:15:04Z","renewTime":"2026-03-01T09:15:06Z","leaderTransitions":4}`, want: unknown},
-		"C#":                                    {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, want: sub},
-		"C#, names as in its code":              {value: `{"HolderIdentity":"pod-7f","LeaseDurationSeconds":60,"AcquireTime":"2026-03-01T09:15:04Z","RenewTime":"2026-03-01T09:15:06Z","LeaderTransitions":4}`, refused: `"AcquireTime"`},
-		"Java":                                  {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4}`, want: sub},
-		"Java with an owner":                    {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4,"ownerReference":{"kind":"Pod","name":"pod-7f"}}`, refused: `"ownerReference"`},
-		"Java of old":                           {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"20260301T091504.120Z","renewTime":"20260301T091506.345Z","leaderTransitions":4}`, refused: "cannot parse"},
-		"Python":                                {value: `{"holderIdentity": "pod-7f", "leaseDurationSeconds": "60", "acquireTime": "2026-03-01 09:15:04.120000", "renewTime": "2026-03-01 09:15:06.345000"}`, refused: "cannot parse"},
-		"Python with a number":                  {value: `{"holderIdentity": "pod-7f", "leaseDurationSeconds": 60, "acquireTime": "2026-03-01 09:15:04.120000", "renewTime": "2026-03-01 09:15:06.345000"}`, refused: "cannot parse"},
-		"fabric8":                               {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
-		"fabric8, ISO 8601":                     {value: `{"holderIdentity":"pod-7f","leaseDuration":"PT1M","acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
-		"fabric8 of old, with its version":      {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4,"version":"4711"}`, refused: `"leaseDuration"`},
-		"fabric8, both durations":               {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"leaseDurationSeconds":15}`, refused: `"leaseDuration"`},
-		"fabric8, released (Flink does so)":     {value: `{"leaseDuration":1.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:04.120000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
+		"client-go":                         {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04Z","renewTime":"2026-03-01T09:15:06Z","leaderTransitions":4}`, want: full},
+		"C#":                                {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, want: sub},
+		"C#, names as in its code":          {value: `{"HolderIdentity":"pod-7f","LeaseDurationSeconds":60,"AcquireTime":"2026-03-01T09:15:04Z","RenewTime":"2026-03-01T09:15:06Z","LeaderTransitions":4}`, refused: `"AcquireTime"`},
+		"Java":                              {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4}`, want: sub},
+		"Java with an owner":                {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4,"ownerReference":{"kind":"Pod","name":"pod-7f"}}`, refused: `"ownerReference"`},
+		"Java of old":                       {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"20260301T091504.120Z","renewTime":"20260301T091506.345Z","leaderTransitions":4}`, refused: "cannot parse"},
+		"Python":                            {value: `{"holderIdentity": "pod-7f", "leaseDurationSeconds": "60", "acquireTime": "2026-03-01 09:15:04.120000", "renewTime": "2026-03-01 09:15:06.345000"}`, refused: "cannot parse"},
+		"fabric8":                           {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
+		"fabric8, both durations":           {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"leaseDurationSeconds":15}`, refused: `"leaseDuration"`},
+		"fabric8, released (Flink does so)": {value: `{"leaseDuration":1.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:04.120000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := read(annotated(AnnotationRecord, tc.value))
@@ -266,15 +245,11 @@ func TestALockOfAnotherKindIsNotTaken(t *testing.T) {
 		annotations map[string]string
 		says        string // of the error; empty for none
 	}{
-		"nothing":                 {},
-		"leader for life":         {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, says: "the pod operator-0"},
-		"one of ours by a pod":    {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, annotations: map[string]string{AnnotationRecord: "{}"}},
-		"two pods":                {owners: []metav1.OwnerReference{owned("Pod", "a"), owned("Pod", "b")}},
-		"a deployment":            {owners: []metav1.OwnerReference{owned("Deployment", "operator")}},
-		"a shield":                {owners: []metav1.OwnerReference{owned("Lease", "lock.a"), owned("Lease", "lock.b")}, says: "shields"},
-		"a shield of one":         {owners: []metav1.OwnerReference{owned("Lease", "lock.a")}, says: "shields"},
-		"a sealed shield":         {annotations: map[string]string{record.AnnotationPhase: "sealed"}, says: "shields"},
-		"annotations of somebody": {annotations: map[string]string{"theirs": "kept"}},
+		"nothing":              {},
+		"leader for life":      {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, says: "the pod operator-0"},
+		"one of ours by a pod": {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, annotations: map[string]string{AnnotationRecord: "{}"}},
+		"a shield":             {owners: []metav1.OwnerReference{owned("Lease", "lock.a"), owned("Lease", "lock.b")}, says: "shields"},
+		"a sealed shield":      {annotations: map[string]string{record.AnnotationPhase: "sealed"}, says: "shields"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &corev1.ConfigMap{}
@@ -304,9 +279,7 @@ func TestARecordThatWasRemovedIsNotReleased(t *testing.T) {
 func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
 	for name, change := range map[string]func(*locks.Record){
 		"fraction of a second": func(r *locks.Record) { r.LeaseDuration = 1900 * time.Millisecond },
-		"huge identity":        func(r *locks.Record) { r.Holder = strings.Repeat("x", record.MaxText+1) },
 		"a year of five signs": func(r *locks.Record) { r.RenewTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"a year below zero":    func(r *locks.Record) { r.AcquireTime = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
 	} {
 		r := held()
 		change(&r)
