@@ -85,12 +85,6 @@ func (r *run) begin(won acquisition) {
 			Previous: won.Holder,
 		},
 	}
-	l.start(won)
-}
-
-// start starts the term and its work.
-func (l *leadership) start(won acquisition) {
-	last, timing := won.won(), l.config.Timing
 	l.exchange.supersede()
 	l.exchange.begin()
 	l.work, l.endWork = context.WithCancelCause(l.requests)
@@ -102,7 +96,7 @@ func (l *leadership) start(won acquisition) {
 	l.forfeited.Store(false)
 	l.keptTerm = nil
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
-		l.noShows[named] = time.Now().Add(8 * l.config.Timing.LeaseDuration) // its presence may stay for long after its node died
+		l.noShows[named] = time.Now().Add(8 * timing.LeaseDuration) // its presence may stay for long after its node died
 	}
 	l.failover = l.report.won(won, l.term)
 	l.trace = l.failover.traceparent()
