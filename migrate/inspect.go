@@ -30,7 +30,6 @@ func (m *Migration) Inspect(ctx context.Context) (Report, error) {
 // observer looks several times. Its count of legacy pods remembers what it saw of the nodes.
 type observer struct {
 	*Migration
-	zones      inspect.Zones
 	legacyPods *legacypods.Counter
 }
 
@@ -92,13 +91,6 @@ func (o *observer) readCandidates(ctx context.Context, r *Report) error {
 		return err
 	}
 	r.lock.Candidates = all
-	o.zones.Reader = o.reader
-	list := []inspect.Election{r.lock}
-	o.zones.Find(ctx, list)
-	r.lock = list[0]
-	if l := r.lock.Leader(); l != nil {
-		r.Lease.Zone = l.Zone
-	}
 	return nil
 }
 

@@ -54,8 +54,7 @@ type LeaseReport struct {
 	Exists bool   `json:"exists"`
 	Phase  Phase  `json:"phase,omitempty"`
 	Step   uint64 `json:"step,omitempty"`
-	// Holder is empty if nobody holds the Lease. Zone is the holder's, if it has noted it, or else the
-	// label of its node, if that is known.
+	// Holder is empty if nobody holds the Lease. Zone is the holder's, if it has noted it.
 	Holder string `json:"holder,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	// Ours says that a zonelect program wrote the holder.

@@ -25,18 +25,13 @@ type Candidate struct {
 	Identity string `json:"identity"`
 	Pod      string `json:"pod,omitempty"`
 	Zone     string `json:"zone,omitempty"`
-	// ZoneByNode says that the candidate does not know its zone: Zone is the label of its node.
-	ZoneByNode bool   `json:"zoneByNode,omitempty"`
-	Node       string `json:"node,omitempty"`
-	Version    string `json:"version,omitempty"`
-	Mode       string `json:"mode,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Mode     string `json:"mode,omitempty"`
 	// Waiting is what it waits for before it may lead, in words.
 	Waiting string `json:"waiting,omitempty"`
 	// Unhealthy is why the candidate says that it should not lead.
 	Unhealthy string `json:"unhealthy,omitempty"`
-	// TakeoverDelay is how it finds its takeover delay, as presence.ByZones writes it; empty if it does
-	// not say.
-	TakeoverDelay string `json:"takeoverDelay,omitempty"`
 	// KnownFrom says whence it knows its pod, node and zone, in words.
 	KnownFrom string `json:"knownFrom,omitempty"`
 	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
@@ -85,7 +80,7 @@ func candidatesOf(presences []presence.Object) []Candidate {
 		}
 		all = append(all, Candidate{
 			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode, Waiting: o.Waiting,
-			Unhealthy: o.Unhealthy, TakeoverDelay: o.TakeoverDelay, KnownFrom: o.KnownFrom, PodState: state,
+			Unhealthy: o.Unhealthy, KnownFrom: o.KnownFrom, PodState: state,
 			Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout()},
 		})
 	}
@@ -150,32 +145,10 @@ func (c Candidate) InNoPod() bool { return c.Part != nil && c.UID == "" }
 // Name is the name of its pod, or its identity if it has none.
 func (c Candidate) Name() string { return cmp.Or(c.Pod, c.Identity) }
 
-// Unfit returns a reason why the candidate should not lead; empty if none is known.
-// A presence alone proves little, because it outlives its node.
-func (c Candidate) Unfit() string {
-	switch {
-	case c.Unhealthy != "":
-		return c.Unhealthy
-	case c.PodState != "" && c.PodState != Ready && c.PodState != NotReady:
-		return "its pod is " + c.PodState
-	case c.NodeState != "" && c.NodeState != Ready:
-		return "its node " + c.Node + " is " + c.NodeState
-	}
-	return ""
-}
-
 // TakesPart reports whether a candidate follows the phase of a migration: it does so in modes
 // auto and dual.
 func (c Candidate) TakesPart() bool {
 	return c.Mode == string(multilock.Auto) || c.Mode == string(multilock.Dual)
-}
-
-// SaidZone is the zone that the candidate knows, and others know from it; empty if it knows none.
-func (c Candidate) SaidZone() string {
-	if c.ZoneByNode {
-		return ""
-	}
-	return c.Zone
 }
 
 // Present returns the candidates whose pods are not known to be gone.
@@ -202,15 +175,6 @@ func ZonesOf(all []Candidate) (zones []string, unknown int) {
 	}
 	slices.Sort(zones)
 	return slices.Compact(zones), unknown
-}
-
-// OneZone returns the zone in which all candidates are; empty if they are in several, or if that is
-// not known.
-func OneZone(all []Candidate) string {
-	if zones, unknown := ZonesOf(all); len(zones) == 1 && unknown == 0 {
-		return zones[0]
-	}
-	return ""
 }
 
 // WorkloadOf names what runs a pod, such as "Deployment my-operator", by the pod alone: the parts of

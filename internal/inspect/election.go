@@ -27,10 +27,6 @@ type Election struct {
 	Lease      *coordinationv1.Lease // nil if there is none
 	Watched    Watched
 	Candidates []Candidate
-	// ZonesWithNodes are sorted; nil means unknown.
-	ZonesWithNodes []string
-	// labels are the zones of nodes that [Zones] has read.
-	labels map[string]string
 	LegacyLock
 }
 
@@ -91,13 +87,7 @@ func nameIn(text string) string {
 func (e Election) Snapshot() locks.Snapshot { return record.Snapshot(e.Lease) }
 
 // Leader returns the holder of the lock; nil if there is none.
-func (e Election) Leader() *Leader {
-	l := LeaderOf(e.Snapshot().Record)
-	if l != nil {
-		e.locate(l)
-	}
-	return l
-}
+func (e Election) Leader() *Leader { return LeaderOf(e.Snapshot().Record) }
 
 // RenewedSince reports whether the lock was written or renewed since it was read before.
 func (e Election) RenewedSince(before Election) bool {

@@ -3,10 +3,7 @@
 
 package inspect
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Findings are remarks about an election, in words.
 type Findings struct {
@@ -56,18 +53,14 @@ func (f *Findings) CheckPod(c Candidate) {
 	}
 }
 
-// CheckSpread says whether candidates are too few, or too close together, for one
-// to take over from another. nil zones with nodes are not known.
-func (f *Findings) CheckSpread(all []Candidate, zonesWithNodes []string) {
-	one := OneZone(all)
-	switch _, unknown := ZonesOf(all); {
+// CheckSpread says whether candidates are too few, or too close together, for one to take over from another.
+func (f *Findings) CheckSpread(all []Candidate) {
+	switch zones, unknown := ZonesOf(all); {
 	case len(all) == 1:
 		f.Warn("only one candidate has announced itself: nobody takes over from %s", all[0].Identity)
-	case one != "" && slices.Equal(zonesWithNodes, []string{one}):
-		f.Note("all %d candidates are in zone %s, as all nodes are: nobody takes over when that zone dies", len(all), one)
-	case one != "":
-		f.Warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(all), one)
 	case unknown > 0:
 		f.Note("the zone of some candidates is not known")
+	case len(zones) == 1:
+		f.Warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(all), zones[0])
 	}
 }

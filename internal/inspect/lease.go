@@ -18,10 +18,8 @@ import (
 type Leader struct {
 	Identity string `json:"identity"`
 	Zone     string `json:"zone,omitempty"`
-	// ZoneByNode says that the Lease does not say the zone: it is the label of the leader's node.
-	ZoneByNode bool   `json:"zoneByNode,omitempty"`
-	Node       string `json:"node,omitempty"`
-	Pod        string `json:"pod,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Pod      string `json:"pod,omitempty"`
 	// Token is the term's fencing token; zero if the holder has noted none.
 	Token                uint64            `json:"token,omitempty"`
 	Since                *metav1.MicroTime `json:"since,omitempty"`
@@ -36,14 +34,6 @@ func (l Leader) String() string {
 		return l.Identity
 	}
 	return l.Identity + " (" + l.Zone + ")"
-}
-
-// SaidZone is the zone on the Lease; empty if it has none.
-func (l Leader) SaidZone() string {
-	if l.ZoneByNode {
-		return ""
-	}
-	return l.Zone
 }
 
 // DetailsOf returns what the holder of a record says about itself. ours is false if no

@@ -39,12 +39,6 @@ type Failover struct {
 	NobodyLedMilliseconds *int64 `json:"nobodyLedMilliseconds,omitempty"`
 }
 
-// Next is the candidate that goes first when the leader falls silent; empty if there is none.
-type Next struct {
-	Identity string `json:"identity,omitempty"`
-	Zone     string `json:"zone,omitempty"`
-}
-
 // look adds who led last, and the last failover. r is the lock's record.
 func (s *Status) look(e Election, r locks.Record, now time.Time) {
 	s.LastFailover = lastFailover(r)

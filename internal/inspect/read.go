@@ -6,9 +6,7 @@ package inspect
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -185,17 +183,12 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 	return recognized(cm), nil
 }
 
-// Surroundings adds the states of the candidates' pods and nodes, and which zones have nodes.
-// A missing permission becomes a note.
-func (r Reader) Surroundings(ctx context.Context, e *Election) (err error) {
+// Surroundings adds the states of the candidates' pods and nodes. A missing permission becomes a note.
+func (r Reader) Surroundings(ctx context.Context, e *Election) error {
 	if err := r.tolerate(r.Pods(ctx, e.Namespace, e.Candidates), &e.Notes, "whether the candidates' pods run is not known"); err != nil {
 		return err
 	}
-	if err := r.tolerate(r.Nodes(ctx, e.Candidates), &e.Notes, "whether the candidates' nodes are ready is not known"); err != nil {
-		return err
-	}
-	e.ZonesWithNodes, err = r.ZonesWithNodes(ctx)
-	return r.tolerate(err, &e.Notes, "which zones have nodes is not known")
+	return r.tolerate(r.Nodes(ctx, e.Candidates), &e.Notes, "whether the candidates' nodes are ready is not known")
 }
 
 // Pods reads the candidates' pods, each once, and adds their states. If it returns an error, it has added none.
@@ -244,60 +237,28 @@ func (r Reader) Nodes(ctx context.Context, all []Candidate) error {
 	return nil
 }
 
-// mostZones bounds how many zones are looked for.
-const mostZones = 20
+// observed is how long Observe watches at most, and observeInterval how often it reads a Lease.
+const observed, observeInterval = 3 * time.Second, 500 * time.Millisecond
 
-// ZonesWithNodes returns the zones that have nodes, sorted. It makes one request
-// for each zone instead of listing the nodes: there may be thousands of them.
-func (r Reader) ZonesWithNodes(ctx context.Context) ([]string, error) {
-	var zones []string
-	for len(zones) < mostZones {
-		others := corev1.LabelTopologyZone
-		if len(zones) > 0 {
-			others += "," + corev1.LabelTopologyZone + " notin (" + strings.Join(zones, ",") + ")"
+// Observe watches the Leases whose holders, by the wall clock, do not renew them, until each was renewed or a while
+// has passed.
+func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Time) error {
+	for start := time.Now(); time.Since(start) < observed && slices.ContainsFunc(all, func(e Election) bool { return e.doubtful(now()) }); {
+		if err := sleep.For(ctx, observeInterval); err != nil {
+			return err
 		}
-		list := &corev1.NodeList{}
-		err := rawapi.Request(r.Core, http.MethodGet, apierror.Nodes, "").Param("labelSelector", others).Param("limit", "1").Do(ctx).Into(list)
-		if err != nil {
-			return nil, apierror.Object{Resource: apierror.Nodes}.Explain(apierror.List, err)
-		}
-		if len(list.Items) == 0 || list.Items[0].Labels[corev1.LabelTopologyZone] == "" {
-			break
-		}
-		zones = append(zones, list.Items[0].Labels[corev1.LabelTopologyZone])
-	}
-	slices.Sort(zones)
-	return zones, nil
-}
-
-// observeInterval is how often Observe reads a Lease.
-const observeInterval = 500 * time.Millisecond
-
-// Observe watches the Leases whose holders, by the wall clock, do not renew them, until each
-// was renewed or that much time has passed.
-func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Time, most time.Duration) error {
-	for start := time.Now(); ; {
-		doubtful := false
 		for i := range all {
 			e := &all[i]
 			if !e.doubtful(now()) {
 				continue
 			}
-			if e.Watched.For = time.Since(start); e.Watched.For > 0 {
-				later, err := r.Lock(ctx, e.NamespacedName)
-				if err != nil {
-					return err
-				}
-				e.Watched.Renewed, e.Lease = later.RenewedSince(*e), later.Lease
+			later, err := r.Lock(ctx, e.NamespacedName)
+			if err != nil {
+				return err
 			}
-			doubtful = doubtful || !e.Watched.Renewed
-		}
-		left := most - time.Since(start)
-		if !doubtful || left <= 0 {
-			return nil
-		}
-		if err := sleep.For(ctx, min(left, observeInterval)); err != nil {
-			return err
+			e.Watched = Watched{For: time.Since(start), Renewed: later.RenewedSince(*e)}
+			e.Lease = later.Lease
 		}
 	}
+	return nil
 }

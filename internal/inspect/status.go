@@ -27,9 +27,6 @@ type Status struct {
 	Vacancy *Vacancy `json:"nobodyLeads,omitempty"`
 	// LastFailover is that with which the leader's term began; nil if it began with none.
 	LastFailover *Failover `json:"lastFailover,omitempty"`
-	// Next goes first when the leader falls silent; nil if that is not known. A Reader leaves
-	// it to others: package zone knows.
-	Next *Next `json:"next,omitempty"`
 	// Phase is that of a migration; empty if none is on record.
 	Phase      record.Phase `json:"phase,omitempty"`
 	Candidates []Candidate  `json:"candidates,omitempty"`
@@ -59,7 +56,6 @@ func (e Election) Status(now time.Time) Status {
 	if e.Lease != nil {
 		r, s.Leader = e.Snapshot().Record, e.Leader()
 	}
-	s.checkCandidates(e.ZonesWithNodes)
 	s.checkEvacuations(r.Evacuated, now)
 	var note string
 	if s.State, note = e.State(now); note != "" {
@@ -83,53 +79,6 @@ func (s *Status) Holder() Candidate {
 		return s.Candidates[i]
 	}
 	return Candidate{Identity: s.Leader.Identity}
-}
-
-// checkCandidates warns of candidates that are missing or in trouble.
-func (s *Status) checkCandidates(zonesWithNodes []string) {
-	present := Present(s.Candidates)
-	for _, c := range s.Candidates {
-		s.checkCandidate(c)
-	}
-	if l := s.Leader; l != nil && len(s.Candidates) > 0 && !slices.ContainsFunc(present, func(c Candidate) bool { return c.Identity == l.Identity }) {
-		s.Warn("%s holds the lock and has no presence: it does not announce itself, or it is gone", l.Identity)
-		return // then the number of candidates is not known
-	}
-	if len(present) == 0 && len(s.Candidates) > 0 {
-		s.Warn("the pods of all candidates that have announced themselves are gone")
-	}
-	s.CheckSpread(present, zonesWithNodes)
-	if zonesWithNodes == nil {
-		return
-	}
-	zones, unknown := ZonesOf(present)
-	for _, zone := range zones {
-		if !slices.Contains(zonesWithNodes, zone) {
-			s.Warn("zone %s has candidates and no nodes", zone)
-		}
-	}
-	for _, zone := range zonesWithNodes {
-		if len(present) > 0 && !slices.Contains(zones, zone) && unknown == 0 {
-			s.Note("zone %s has nodes and no candidate: leadership cannot go there", zone)
-		}
-	}
-}
-
-// checkCandidate warns of what is wrong with one candidate.
-func (s *Status) checkCandidate(c Candidate) {
-	s.CheckPod(c)
-	if c.PodState == Gone {
-		return
-	}
-	switch c.NodeState {
-	case Gone:
-		s.Warn("the node of %s, %s, does not exist", c.Identity, c.Node)
-	case NotReady:
-		s.Warn("the node of %s, %s, is not ready", c.Identity, c.Node)
-	}
-	if c.Unhealthy != "" {
-		s.Warn("%s says that it is unhealthy: %s", c.Identity, c.Unhealthy)
-	}
 }
 
 // checkWork finds out whether the holder's work has begun. If it has not, the holder says so
@@ -176,11 +125,7 @@ func (s *Status) checkEvacuations(listed string, now time.Time) {
 		}
 		going = append(going, e.Zone)
 		s.Note("zone %s is evacuated %s", e.Zone, until)
-		switch l := s.Leader; {
-		case l == nil || l.Zone != e.Zone:
-		case l.ZoneByNode:
-			s.Warn("%s leads in zone %s, which is evacuated, and does not know that it is there: hand the lock over", l.Identity, e.Zone)
-		default:
+		if l := s.Leader; l != nil && l.Zone == e.Zone {
 			s.Warn("%s leads in zone %s, which is evacuated", l.Identity, e.Zone)
 		}
 	}
@@ -190,7 +135,8 @@ func (s *Status) checkEvacuations(listed string, now time.Time) {
 	if l := s.Leader; l != nil && l.Zone == "" {
 		s.Warn("whether %s leads in an evacuated zone is not known: its zone is not known", l.Identity)
 	}
-	if why := nobodyOutside(going, Present(s.Candidates)); why != "" {
-		s.Warn("%s", why)
+	present := Present(s.Candidates)
+	if len(present) > 0 && !slices.ContainsFunc(present, func(c Candidate) bool { return !slices.Contains(going, c.Zone) }) {
+		s.Warn("every zone with candidates is evacuated: leadership cannot leave them")
 	}
 }

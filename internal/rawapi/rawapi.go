@@ -10,7 +10,6 @@ package rawapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -178,17 +176,4 @@ func (o Object[T, P]) checkAnswer(object P) error {
 		return fmt.Errorf("the answer is no %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Kind, object.GetResourceVersion())
 	}
 	return nil
-}
-
-// ServerVersion asks the API server for its version.
-func ServerVersion(ctx context.Context, client rest.Interface) (version.Info, error) {
-	var v version.Info
-	raw, err := client.Verb(http.MethodGet).AbsPath("/version").MaxRetries(0).Throttle(nil).Do(ctx).Raw()
-	if err != nil {
-		return v, fmt.Errorf("ask for the API server's version: %w", err)
-	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return v, fmt.Errorf("read the API server's version: %w", err)
-	}
-	return v, nil
 }

@@ -5,27 +5,16 @@ package command
 
 import (
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-
-	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/record"
 )
 
 const repository = "../../.."
@@ -51,6 +40,7 @@ func fault(t *testing.T, text string) string {
 	text = strings.NewReplacer("%s", "1s", "%v", "1s", "%d", "1", "...", "x", "[", "", "]", "", `"`, "", "\\", "").Replace(text)
 	args := strings.Fields(strings.TrimPrefix(text, "kubectl zonelect"))
 	root := Root()
+	root.InitDefaultVersionFlag() // cobra does when it runs a command
 	c, rest, err := root.Find(args)
 	if err == nil {
 		err = c.ParseFlags(rest)
@@ -88,120 +78,6 @@ func hintsOf(t *testing.T) []string {
 	return all
 }
 
-// literals are the texts in an expression. Those of calls are fit for fmt.
-func literals(of ast.Node) (all []string) {
-	ast.Inspect(of, func(n ast.Node) bool {
-		if l, is := n.(*ast.BasicLit); is && l.Kind == token.STRING {
-			if text, err := strconv.Unquote(l.Value); err == nil {
-				all = append(all, text)
-			}
-		}
-		return true
-	})
-	return all
-}
-
-// sources parses the Go files below a directory that are not tests.
-func sources(t *testing.T, dir string, do func(name string, file *ast.File)) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && name != dir && (entry.Name() == "test" || entry.Name() == "build" || strings.HasPrefix(entry.Name(), ".")):
-			return filepath.SkipDir
-		case entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err == nil {
-			do(name, file)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// controls makes a pod, as kind/name, that of a controller. A ReplicaSet ends in its hash.
-func controls(controller string, changes ...func(*corev1.Pod)) func(*corev1.Pod, *corev1.Node) {
-	return func(pod *corev1.Pod, _ *corev1.Node) {
-		kind, name, _ := strings.Cut(controller, "/")
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "uid", Controller: ptr.To(true)}}
-		if i := strings.LastIndex(name, "-"); kind == "ReplicaSet" && i > 0 {
-			pod.Labels = map[string]string{"pod-template-hash": name[i+1:]}
-		}
-		for _, change := range changes {
-			change(pod)
-		}
-	}
-}
-
-// TestDoctorsRarerHints: each scene has several. TestDoctorFindsWhatIsWrong has the others.
-func TestDoctorsRarerHints(t *testing.T) {
-	phase := func(p record.Phase) func(*coordinationv1.Lease) { return phased(p, 2) }
-	for name, breaks := range map[string]func(*world){
-		"lonely": func(w *world) {
-			w.deletePod("op-b")
-			w.deletePod("op-c")
-			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Annotations[record.AnnotationPod] = ""
-				l.DeletionTimestamp, l.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/hold"}
-			}))
-		},
-		"new": func(w *world) {
-			w.putLease(newLease("op", "", "za", func(l *coordinationv1.Lease) { l.Annotations, l.Spec.AcquireTime = nil, nil }))
-		},
-		"future": func(w *world) {
-			w.putLease(led(renewed(-time.Hour)))
-		},
-		"condemned": func(w *world) {
-			w.putLease(led(phase(record.PhaseDual)))
-			w.putConfigMap("op", nil)
-			w.server.Change(mapsPath+"op", func(o apitest.Object) {
-				meta := o["metadata"].(apitest.Object)
-				meta["deletionTimestamp"], meta["finalizers"] = time.Now().UTC().Format(time.RFC3339), []any{"example.com/hold"}
-			})
-		},
-		"foreign": func(w *world) {
-			w.putLease(led(phase(record.PhaseDual)))
-			w.putConfigMap("op", nil, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u"})
-		},
-		"beside": func(w *world) {
-			w.putLease(led(phase(record.PhaseClean)))
-			w.hosts("old-0", "za")
-			w.putConfigMap("op", nil, byPod("old-0"))
-		},
-		"rolled-back": func(w *world) {
-			w.putLease(newLease("op", "", "za", phase(record.PhaseLegacy), releasedBy(time.Minute)))
-			w.hosts("old-0", "za")
-			w.putConfigMap("op", nil, byPod("old-0"))
-		},
-		"record": func(w *world) {
-			w.putLease(led(phase(record.PhaseDual), func(l *coordinationv1.Lease) { l.Annotations["zonelect.dev/legacy-lock"] = "annotation/endpoints/op" }))
-			w.elects("old")
-		},
-		"scaffold": func(w *world) { // as kubebuilder makes it, scaled up
-			for pod, zone := range map[string]string{"op-a": "za", "op-b": "zb", "op-c": "zc"} {
-				w.announce("op", pod, zone, "", inModeLease, func(o *presence.Object) { o.Stop = "30s" })
-				w.hosts(pod, zone, controls("ReplicaSet/op-6c5f8", func(pod *corev1.Pod) {
-					pod.Labels["control-plane"] = "controller-manager"
-					pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(10))
-				}))
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
-				w.well()
-				breaks(w)
-				golden(t, "hint-"+name, w.run("doctor", "op"))
-			})
-		})
-	}
-}
-
 // TestEveryHintCanBeFollowed by somebody who has the plugin alone, in whatever namespace he is: its
 // commands are there, with the namespace that they are about, and it names no file of a clone.
 func TestEveryHintCanBeFollowed(t *testing.T) {
@@ -231,44 +107,56 @@ func TestEveryHintCanBeFollowed(t *testing.T) {
 // TestEveryTextNamesCommandsThatThereAre: in the code, its help, and the documents.
 func TestEveryTextNamesCommandsThatThereAre(t *testing.T) {
 	n := 0
-	check := func(name, command string) {
-		if n++; strings.HasPrefix(command, "kubectl zonelect") {
-			if fault := fault(t, command); fault != "" {
-				t.Errorf("%s: %s: %s", name, command, fault)
-			}
-		}
-	}
-	inText := func(name, text string) {
-		for _, all := range [][][]string{quoted.FindAllStringSubmatch(text, -1), displayed.FindAllStringSubmatch(text, -1)} {
-			for _, found := range all {
-				check(name, strings.Join(found[1:], ""))
-			}
-		}
-	}
-	sources(t, repository, func(name string, file *ast.File) {
-		for _, text := range literals(file) {
-			inText(name, text)
-			tool := strings.Contains(name, "pictures") || strings.Contains(name, "examples/")
-			if path := clone.FindString(page.ReplaceAllString(text, "")); path != "" && !tool && strings.Contains(text, " ") {
-				t.Errorf("%s: %q names %q, which only a clone has", name, text, path)
-			}
-		}
-	})
-	documents, err := filepath.Glob(repository + "/docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range append(documents, repository+"/README.md") {
+	check := func(name string) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		inText(name, string(text))
-		if applied := asItIs.FindString(string(text)); applied != "" {
+		for _, all := range [][][]string{quoted.FindAllStringSubmatch(string(text), -1), displayed.FindAllStringSubmatch(string(text), -1)} {
+			for _, found := range all {
+				command := strings.Join(found[1:], "")
+				joined := strings.Contains(command, `" +`) // of several texts
+				if n++; strings.HasPrefix(command, "kubectl zonelect") && !joined && fault(t, command) != "" {
+					t.Errorf("%s: %s: %s", name, command, fault(t, command))
+				}
+			}
+		}
+		if applied := asItIs.FindString(string(text)); applied != "" && filepath.Ext(name) == ".md" {
 			t.Errorf("%s: %q is for the service account my-operator alone", name, applied)
 		}
 	}
-	if n < 50 {
-		t.Errorf("only %d commands were found", n)
+	err := filepath.WalkDir(repository, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != repository && (slices.Contains([]string{"test", "build", "testdata"}, entry.Name()) || strings.HasPrefix(entry.Name(), ".")):
+			return filepath.SkipDir
+		case filepath.Ext(name) == ".md" || filepath.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go"):
+			check(name)
+		}
+		return nil
+	})
+	if err != nil || n < 50 {
+		t.Errorf("%d commands were found, %v", n, err)
+	}
+}
+
+// TestEveryExampleIsACommand with flags and arguments that there are, and fits into a terminal, as every help does.
+func TestEveryExampleIsACommand(t *testing.T) {
+	found := 0
+	everyCommand(func(c *cobra.Command, path string) {
+		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
+			if len([]rune(line)) > 120 {
+				t.Errorf("the help of %q has a long line: %s", path, line)
+			}
+		}
+		for _, m := range regexp.MustCompile(`(?m)^ +(kubectl zonelect [^#|>\n]*)`).FindAllStringSubmatch(c.Example, -1) {
+			if found++; fault(t, strings.ReplaceAll(m[1], "'", "")) != "" {
+				t.Errorf("an example of %q: %s: %s", path, m[1], fault(t, m[1]))
+			}
+		}
+	})
+	if found < 25 {
+		t.Errorf("only %d examples were found", found)
 	}
 }

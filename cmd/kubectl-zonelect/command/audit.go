@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/audit"
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
@@ -47,20 +47,12 @@ and those that are empty are not elections.
 ClusterRole zonelect-audit grants what the command needs to read. With fewer rights, a note says what is
 not known.`
 
-const auditExample = `  # All elections of the cluster
-  kubectl zonelect audit -A
-
-  # Those of a namespace with long leases
-  kubectl zonelect audit -n openshift-operators --for 5m
-
-  # Which operators use leader-for-life
+const auditExample = `  kubectl zonelect audit -A                                 # all elections of the cluster
+  kubectl zonelect audit -n openshift-operators --for 5m    # those of a namespace with long leases
   kubectl zonelect audit -A -o json | jq -r '.elections[] | select(.kind == "leader-for-life").name'`
 
-// Audit is what audit found. It is printed, and never stored as such.
-type Audit struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-
+// auditReport is what audit found, as it is printed.
+type auditReport struct {
 	Problems  int            `json:"problems"`
 	Warnings  int            `json:"warnings"`
 	Inventory map[string]int `json:"inventory"` // elections by kind
@@ -68,9 +60,6 @@ type Audit struct {
 	Findings  []doctor.Finding `json:"findings,omitempty"`
 	Elections []audit.Election `json:"elections"`
 }
-
-// DeepCopyObject makes an Audit a runtime.Object, as that of a LockStatus.
-func (a *Audit) DeepCopyObject() runtime.Object { c := *a; return &c }
 
 // auditCommand is one call of audit.
 type auditCommand struct {
@@ -96,7 +85,7 @@ func newAudit(env *environment) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&a.everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
 	c.Flags().DurationVar(&a.watch, "for", 20*time.Second, "How long after the first look the second comes.")
-	a.printer.addFlags(c, "wide")
+	a.printer.addFlags(c, true)
 	return c
 }
 
@@ -111,30 +100,22 @@ func (a *auditCommand) run(ctx context.Context) error {
 	if a.cluster, err = a.env.cluster(roleAudit, a.everywhere); err != nil {
 		return err
 	}
-	found := Audit{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "Audit"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.cluster.namespace},
-		Inventory:  map[string]int{},
-	}
-	if found.Elections, found.Findings, err = a.look(ctx); err != nil {
+	all := auditReport{Inventory: map[string]int{}}
+	if all.Elections, all.Findings, err = a.look(ctx); err != nil {
 		return err
 	}
-	if len(found.Elections) == 0 {
-		unknown, err := a.cluster.checkNamespace(ctx, "; ")
-		if err != nil {
-			return err
-		}
-		a.env.tell("no elections were found in %s%s\n", a.cluster.scope(), unknown)
+	if len(all.Elections) == 0 {
+		a.env.tell("no elections were found in %s\n", a.cluster.scope())
 	}
-	for _, e := range found.Elections {
-		found.Inventory[string(e.Kind)]++
-		found.Problems += doctor.Count(e.Findings, doctor.Problem)
-		found.Warnings += doctor.Count(e.Findings, doctor.Warning)
+	for _, e := range all.Elections {
+		all.Inventory[string(e.Kind)]++
+		all.Problems += doctor.Count(e.Findings, doctor.Problem)
+		all.Warnings += doctor.Count(e.Findings, doctor.Warning)
 	}
-	if err = a.print(found); err != nil || found.Problems == 0 {
+	if err = a.print(all); err != nil || all.Problems == 0 {
 		return err
 	}
-	return fmt.Errorf("audit found %s", inspect.Many(found.Problems, "problem"))
+	return fmt.Errorf("audit found %s", inspect.Many(all.Problems, "problem"))
 }
 
 // look looks twice at all elections, and then at the pods. The findings are about what may not be read.
@@ -154,10 +135,10 @@ func (a *auditCommand) look(ctx context.Context) ([]audit.Election, []doctor.Fin
 		return nil, nil, err
 	}
 	pods := read(a.cluster, func() (map[string]audit.Pod, error) {
-		var all map[string]audit.Pod
-		q := rawapi.Query{Resource: apierror.Pods, Namespace: a.cluster.namespace}
-		_, err := rawapi.ListEach(ctx, a.cluster.Core, q, func() { all = map[string]audit.Pod{} }, func(e rawapi.Event[*corev1.Pod]) {
-			all[e.Object.Namespace+"/"+e.Object.Name] = audit.PodOf(e.Object)
+		all := map[string]audit.Pod{}
+		_, err := collect(ctx, a.cluster.Core, rawapi.Query{Resource: apierror.Pods, Namespace: a.cluster.namespace}, func(p *corev1.Pod) (string, bool) {
+			all[p.Namespace+"/"+p.Name] = audit.PodOf(p)
+			return "", false
 		})
 		return all, err
 	})
@@ -173,23 +154,13 @@ func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unr
 	if q.Namespace == "" {
 		q.Fields = "metadata.namespace!=" + audit.NodeLeases
 	}
-	_, err = rawapi.ListEach(ctx, a.cluster.Coordination, q, func() { all = nil }, func(l rawapi.Event[*coordinationv1.Lease]) {
-		if e, is := audit.OfLease(l.Object); is {
-			all = append(all, e)
-		}
-	})
-	if err != nil {
+	if all, err = collect(ctx, a.cluster.Coordination, q, audit.OfLease); err != nil {
 		return nil, nil, err
 	}
 	for kind, resource := range map[audit.Kind]apierror.Resource{audit.OnConfigMap: apierror.ConfigMaps, audit.OnEndpoints: apierror.Endpoints} {
-		found := read(a.cluster, func() (some []audit.Election, err error) {
+		found := read(a.cluster, func() ([]audit.Election, error) {
 			q := rawapi.Query{Resource: resource, Namespace: a.cluster.namespace, Metadata: true}
-			_, err = rawapi.ListEach(ctx, a.cluster.Core, q, func() { some = nil }, func(o rawapi.Event[*metav1.PartialObjectMetadata]) {
-				if e, is := audit.OfObject(kind, o.Object); is {
-					some = append(some, e)
-				}
-			})
-			return some, err
+			return collect(ctx, a.cluster.Core, q, func(o *metav1.PartialObjectMetadata) (audit.Election, bool) { return audit.OfObject(kind, o) })
 		})
 		all = append(all, found.Value...)
 		if found.Unknown != "" {
@@ -200,14 +171,24 @@ func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unr
 	return all, unread, nil
 }
 
+// collect lists objects, and keeps something of some of them.
+func collect[T any, P rawapi.Type[T], V any](ctx context.Context, client rest.Interface, q rawapi.Query, keep func(P) (V, bool)) (all []V, err error) {
+	_, err = rawapi.ListEach(ctx, client, q, func() { all = nil }, func(e rawapi.Event[P]) {
+		if v, is := keep(e.Object); is {
+			all = append(all, v)
+		}
+	})
+	return all, err
+}
+
 // print prints a row for each election, the findings, and what was counted.
-func (a *auditCommand) print(all Audit) error {
+func (a *auditCommand) print(all auditReport) error {
 	out := a.env.streams.Out
 	if a.printer.objects != nil {
-		return printObject(out, a.printer.objects, &all)
+		return a.printer.object(out, "Audit", types.NamespacedName{Namespace: a.cluster.namespace}, all)
 	}
 	names := []string{"Namespace", "Name", "On", "Holder", "By", "Lease", "Workload", "Findings"}
-	if a.printer.output == "wide" {
+	if a.printer.wide {
 		names = append(names, "Pod")
 	}
 	var rows [][]string
@@ -228,7 +209,7 @@ func (a *auditCommand) print(all Audit) error {
 		row := []string{e.Namespace, e.Name, on, e.Holder, e.Writer, lease, e.Workload, strings.Join(checks, ","), e.Pod}
 		rows = append(rows, row[:len(names)])
 	}
-	err := printTable(out, a.printer.tables, names, rows)
+	err := printTable(out, names, rows)
 	tellGroups(a, all)
 	var kinds []string
 	for _, kind := range slices.Sorted(maps.Keys(all.Inventory)) {
@@ -242,7 +223,7 @@ func (a *auditCommand) print(all Audit) error {
 const mostOfAKind = 20
 
 // tellGroups prints the findings by check: problems first, then warnings and notes.
-func tellGroups(a *auditCommand, all Audit) {
+func tellGroups(a *auditCommand, all auditReport) {
 	groups := map[doctor.Finding][]string{} // without a text
 	add := func(about string, f doctor.Finding) {
 		text := about + f.Text

@@ -4,15 +4,11 @@
 package command
 
 import (
-	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
 // cluster is the API server as a command sees it.
@@ -37,9 +33,6 @@ func (e *environment) cluster(r role, everywhere bool) (cluster, error) {
 	return cluster{all, inspect.Reader{Core: all.core, Coordination: all.coordination, Explain: r.explained}, r, namespace}, err
 }
 
-// zones finds the zones of candidates that do not know them.
-func (c cluster) zones() *inspect.Zones { return &inspect.Zones{Reader: c.Reader} }
-
 // lock names a lock in the namespace.
 func (c cluster) lock(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
@@ -53,38 +46,8 @@ func (c cluster) scope() string {
 	return "namespace " + c.namespace
 }
 
-// checkNamespace tells a namespace that does not exist from one without locks, because a list
-// of either is empty. It returns an error if the namespace does not exist. If it could not
-// check, it says so after a prefix; otherwise unknown is empty.
-func (c cluster) checkNamespace(ctx context.Context, prefix string) (unknown string, err error) {
-	if c.namespace == "" {
-		return "", nil
-	}
-	absent, err := c.hasNoNamespace(ctx)
-	switch {
-	case absent:
-		return "", fmt.Errorf("namespace %s does not exist: check -n, and the namespace of the kubeconfig's context", c.namespace)
-	case err == nil:
-		return "", nil
-	}
-	return fmt.Sprintf("%scannot tell whether namespace %s exists: %s", prefix, c.namespace, c.role.explained(err)), nil
-}
-
 // absent is the error for a lock that does not exist.
-func (c cluster) absent(ctx context.Context, name string) error {
-	unknown, err := c.checkNamespace(ctx, "; ")
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; the first candidate to campaign creates the Lease%s", name, c.namespace, unknown)
-}
-
-// hasNoNamespace reports whether the namespace does not exist.
-func (c cluster) hasNoNamespace(ctx context.Context) (bool, error) {
-	id := apierror.Object{Resource: apierror.Namespaces, Name: c.namespace}
-	_, err := rawapi.New[corev1.Namespace](c.Core, id).Get(ctx)
-	if id.Absent(err) {
-		return true, nil
-	}
-	return false, err
+func (c cluster) absent(name string) error {
+	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: "+
+		"check the name and -n, or list all locks with 'kubectl zonelect status -A'; the first candidate to campaign creates the Lease", name, c.namespace)
 }

@@ -19,43 +19,41 @@ import (
 // timeFormat is that of the times of -w, and of those in the future.
 const timeFormat = "2006-01-02T15:04:05Z"
 
-// unknown is the text of what may exist and is not known.
-const unknown = "-"
-
 // table returns the names of the columns for some locks, and a row for each.
-func (p *printer) table(all []LockStatus, now time.Time) (names []string, rows [][]string) {
+func (s *statusCommand) table(found []inspect.Election, now time.Time) (names []string, rows [][]string) {
 	migrating := false
-	for _, s := range all {
-		migrating = migrating || s.Status.Phase != "" || legacyCell(s.Status.Legacy) != ""
+	for _, e := range found {
+		migrating = migrating || e.Phase() != "" || legacyCell(e.Legacy) != ""
 	}
-	if p.namespaces {
-		names = append(names, "Namespace")
-	}
-	names = append(names, "Name", "State", "Leader", "Zone", "Since", "Last failover", "Nobody led", "Next", "Candidates")
-	if migrating {
-		names = append(names, "Phase", "Legacy")
-	}
-	if p.output == "wide" {
-		names = append(names, "Renewed", "Token", "Pod", "Node", "Waiting")
-	}
-	for _, of := range all {
-		s := of.Status
-		var row []string
-		if p.namespaces {
-			row = append(row, of.Namespace)
+	add := func(to []string, namespace string, always, phase, wide []string) []string {
+		if s.everywhere {
+			to = append(to, namespace)
 		}
-		row = append(row, of.Name, string(s.State), leaderCell(s), zoneCell(s), age(since(s), now), failoverCell(s.LastFailover, now), nobodyLedCell(s.LastFailover), nextCell(s.Next), candidatesCell(s))
+		to = append(to, always...)
 		if migrating {
-			row = append(row, string(s.Phase), legacyCell(s.Legacy))
+			to = append(to, phase...)
 		}
-		if p.output == "wide" {
-			l, token := cmp.Or(s.Leader, &inspect.Leader{}), ""
-			if l.Token > 0 {
-				token = fmt.Sprint(l.Token)
-			}
-			row = append(row, age(l.Renewed, now), token, podName(l.Pod), l.Node, s.Holder().Waiting)
+		if s.printer.wide {
+			to = append(to, wide...)
 		}
-		rows = append(rows, row)
+		return to
+	}
+	names = add(nil, "Namespace", []string{"Name", "State", "Leader", "Zone", "Since", "Last failover", "Candidates"},
+		[]string{"Phase", "Legacy"}, []string{"Renewed", "Token", "Pod", "Node", "Waiting"})
+	for _, e := range found {
+		st := e.Status(now)
+		l, token := cmp.Or(st.Leader, &inspect.Leader{}), ""
+		if l.Token > 0 {
+			token = fmt.Sprint(l.Token)
+		}
+		leader, zone, since := leads(st)
+		if st.Vacancy != nil && zone != "" {
+			zone = "(" + zone + ")"
+		}
+		rows = append(rows, add(nil, e.Namespace,
+			[]string{e.Name, string(st.State), leader, zone, age(since, now), failoverCell(st.LastFailover, now), candidatesCell(st)},
+			[]string{string(st.Phase), legacyCell(st.Legacy)},
+			[]string{age(l.Renewed, now), token, podName(l.Pod), l.Node, st.Holder().Waiting}))
 	}
 	return names, rows
 }
@@ -78,15 +76,22 @@ func candidates(s inspect.Status) (names []string, rows [][]string) {
 	return []string{"Candidate", "Zone", "Node", "Pod", "Unhealthy", "Version", "Mode", "Waiting"}, rows
 }
 
-// since is when the leader took the lock or, if nobody leads, since when nobody does.
-func since(s inspect.Status) *metav1.MicroTime {
-	switch {
-	case s.Vacancy != nil:
-		return s.Vacancy.Since
+// leads says who leads, where and since when; or if nobody does, who led last, where, and since when nobody does.
+func leads(s inspect.Status) (leader, zone string, since *metav1.MicroTime) {
+	switch v := s.Vacancy; {
+	case v != nil:
+		leader, since = "nobody", v.Since
+		if v.Uncertain {
+			leader += "?"
+		}
+		if v.Last != "" {
+			leader += " (was " + v.Last + ")"
+		}
+		zone = v.LastZone
 	case s.Leader != nil:
-		return s.Leader.Since
+		leader, zone, since = s.Leader.Identity, s.Leader.Zone, s.Leader.Since
 	}
-	return nil
+	return leader, zone, since
 }
 
 // age says how long ago something was; if that is in the future, because clocks differ, when
@@ -101,61 +106,18 @@ func age(at *metav1.MicroTime, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(at.Time)))
 }
 
-// leaderCell names the leader or, if nobody leads, who led last.
-func leaderCell(s inspect.Status) string {
-	v := s.Vacancy
-	if v == nil {
-		return cmp.Or(s.Leader, &inspect.Leader{}).Identity
+func failoverCell(f *inspect.Failover, now time.Time) string {
+	if f == nil {
+		return ""
 	}
-	text := "nobody"
-	if v.Uncertain {
-		text += "?"
+	text := f.Cause
+	if f.NobodyLedMilliseconds != nil {
+		text += fmt.Sprintf(", nobody led for %s", time.Duration(*f.NobodyLedMilliseconds)*time.Millisecond)
 	}
-	if v.Last != "" {
-		text += " (was " + v.Last + ")"
+	if f.At != nil && now.Sub(f.At.Time) >= -time.Second {
+		text = age(f.At, now) + " ago: " + text
 	}
 	return text
-}
-
-// zoneCell is the zone of the leader or, in parentheses, of who led last.
-func zoneCell(s inspect.Status) string {
-	switch {
-	case s.Vacancy != nil && s.Vacancy.LastZone != "":
-		return "(" + s.Vacancy.LastZone + ")"
-	case s.Vacancy != nil || s.Leader == nil:
-		return ""
-	}
-	return s.Leader.Zone
-}
-
-func failoverCell(f *inspect.Failover, now time.Time) string {
-	switch {
-	case f == nil:
-		return ""
-	case f.At == nil:
-		return f.Cause
-	case now.Sub(f.At.Time) < -time.Second:
-		return age(f.At, now) + " (" + f.Cause + ")"
-	}
-	return age(f.At, now) + " ago (" + f.Cause + ")"
-}
-
-func nobodyLedCell(f *inspect.Failover) string {
-	if f == nil || f.NobodyLedMilliseconds == nil {
-		return ""
-	}
-	d := time.Duration(*f.NobodyLedMilliseconds) * time.Millisecond
-	if d < 10*time.Minute {
-		return d.String()
-	}
-	return duration.HumanDuration(d)
-}
-
-func nextCell(n *inspect.Next) string {
-	if n == nil {
-		return unknown
-	}
-	return cmp.Or(inspect.Leader{Identity: n.Identity, Zone: n.Zone}.String(), "nobody")
 }
 
 func podName(pod string) string {
@@ -200,7 +162,6 @@ func legacyCell(l *inspect.Legacy) string {
 		return string(l.Kind) + " (deleted)"
 	case l.Kind == ownerref.Shield && !l.Armed:
 		return "shield (not armed)"
-	default:
-		return string(l.Kind)
 	}
+	return string(l.Kind)
 }

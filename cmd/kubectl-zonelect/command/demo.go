@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -21,7 +20,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -44,23 +42,12 @@ one is cut, and restored.
 It creates Leases in the namespace, with the label app.kubernetes.io/managed-by=zonelect-demo, and removes
 them at the end and after Ctrl-C. It takes less than a minute.
 
-Each promise gets a line with its figure, the largest figure that keeps it, and a link to what explains it:
-  stop          a leader that is told to stop hands over when its work has stopped
-  trust         a leader without a connection stops its work before others may lead
-  cut           the next leader begins when that lease has ended, and not before
-  heal          a former leader whose connection is back follows
-  one-leader    no two candidates work at the same time
-  tokens        the fencing token grows with each term
-  nothing-left  no Lease is left
-
+Each promise gets a line with its figure, the largest figure that keeps it, and a link to what explains it.
 What is allowed follows from the timing and from how long requests take, which is measured before. The
 exit code is 1 if a promise was not kept. ClusterRole zonelect-demo, bound in the namespace, grants what
 the command needs. -v=1 shows the candidates' logs.`
 
-const demoExample = `  # In the namespace of the current context
-  kubectl zonelect demo
-
-  # Elsewhere
+const demoExample = `  kubectl zonelect demo
   kubectl zonelect demo --context kind-trial -n scratch`
 
 // The labels of what a demonstration creates: of any, and of one.
@@ -70,26 +57,9 @@ const (
 	demoRunLabel = "app.kubernetes.io/instance"
 )
 
-// DemoReport is what a demonstration showed. It is printed, and never stored as such.
-type DemoReport struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"` // the name is that of the lock
-
-	SlowestRequestMilliseconds float64        `json:"slowestRequestMilliseconds"` // of those that were measured before
-	Seconds                    float64        `json:"seconds"`                    // that it took
-	Broken                     int            `json:"broken"`
-	Unknown                    int            `json:"unknown"`
-	Promises                   []demo.Promise `json:"promises"`
-	Terms                      []demo.Term    `json:"terms"`
-}
-
-// DeepCopyObject makes a DemoReport a runtime.Object, as that of a LockStatus.
-func (r *DemoReport) DeepCopyObject() runtime.Object { c := *r; return &c }
-
 // demoCommand is one call of demo.
 type demoCommand struct {
 	env     *environment
-	printer printer
 	cluster cluster
 	lock    string
 	began   time.Time
@@ -111,23 +81,18 @@ type candidate struct {
 func newDemo(env *environment) *cobra.Command {
 	d := &demoCommand{env: env, cast: map[string]*candidate{}, news: make(chan struct{})}
 	c := &cobra.Command{
-		Use:               "demo",
-		Short:             "Show on your own cluster what zonelect promises",
-		Long:              demoLong,
-		Example:           demoExample,
-		Args:              noArgument,
-		RunE:              func(c *cobra.Command, _ []string) error { return failed(d.run(c.Context())) },
-		ValidArgsFunction: cobra.NoFileCompletions,
-		Annotations:       roleDemo.marks(),
+		Use:         "demo",
+		Short:       "Show on your own cluster what zonelect promises",
+		Long:        demoLong,
+		Example:     demoExample,
+		Args:        noArgument,
+		RunE:        func(c *cobra.Command, _ []string) error { return failed(d.run(c.Context())) },
+		Annotations: roleDemo.marks(),
 	}
-	d.printer.addFlags(c)
 	return c
 }
 
 func (d *demoCommand) run(ctx context.Context) (err error) {
-	if err := d.printer.complete(); err != nil {
-		return err
-	}
 	if d.cluster, err = d.env.cluster(roleDemo, false); err != nil {
 		return err
 	}
@@ -137,7 +102,7 @@ func (d *demoCommand) run(ctx context.Context) (err error) {
 	}
 	d.began, d.lock, d.seen.Timing = d.env.now(), "zonelect-demo-"+rand.String(5), timing.Timing{}.WithDefaults()
 	d.env.changed = "nothing is left in the cluster"
-	tell(d.out(), "Three candidates elect a leader in namespace %s, by Leases that are removed at the end: %s, and one for each of them.\nIf all else fails: %s\n\n", d.cluster.namespace, d.lock, d.removal())
+	tell(d.env.streams.Out, "Three candidates elect a leader in namespace %s, by Leases that are removed at the end: %s, and one for each of them.\nIf all else fails: %s\n\n", d.cluster.namespace, d.lock, d.removal())
 	if err = d.prepare(ctx); err == nil {
 		err = d.play(ctx)
 	}
@@ -152,17 +117,9 @@ func (d *demoCommand) run(ctx context.Context) (err error) {
 	return d.conclude()
 }
 
-// out is where people read how it goes: beside the report for programs.
-func (d *demoCommand) out() io.Writer {
-	if d.printer.objects != nil {
-		return d.env.streams.ErrOut
-	}
-	return d.env.streams.Out
-}
-
 // say prints a line of what happens now, with the time since the beginning.
 func (d *demoCommand) say(format string, args ...any) {
-	tell(d.out(), fmt.Sprintf("%6.1fs  ", d.env.now().Sub(d.began).Seconds())+format+"\n", args...)
+	tell(d.env.streams.Out, fmt.Sprintf("%6.1fs  ", d.env.now().Sub(d.began).Seconds())+format+"\n", args...)
 }
 
 // removal is a command for people that removes what demonstrations have left.
@@ -229,7 +186,7 @@ func (d *demoCommand) start(ctx context.Context, identity string) error {
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx)) // end ends it, after Ctrl-C, too
 	e, err := operator.New(ctx, d.lock, operator.Options{
 		Namespace: d.cluster.namespace, Config: config, NoEvents: true, Labels: d.labels(), Logger: logger,
-		Version: ownVersion().GitVersion,
+		Version: ownVersion(),
 		Self:    operator.SelfOptions{Identity: identity, Kubeconfig: *d.env.config.KubeConfig},
 	})
 	if err != nil {
@@ -417,35 +374,20 @@ func (d *demoCommand) end(ctx context.Context) {
 
 // conclude prints what was promised and what was kept.
 func (d *demoCommand) conclude() error {
-	judged := d.seen.Judge()
-	r := DemoReport{
-		TypeMeta:                   metav1.TypeMeta{APIVersion: apiVersion, Kind: "DemoReport"},
-		ObjectMeta:                 metav1.ObjectMeta{Namespace: d.cluster.namespace, Name: d.lock},
-		SlowestRequestMilliseconds: float64(d.seen.Slowest.Microseconds()) / 1000,
-		Seconds:                    d.env.now().Sub(d.began).Seconds(),
-		Broken:                     demo.Count(judged, demo.Broken), Unknown: demo.Count(judged, demo.Unknown), Promises: judged, Terms: demo.Terms(d.seen.Events),
-	}
-	if err := d.print(r); err != nil {
-		return err
-	}
-	switch {
-	case r.Broken > 0:
-		return fmt.Errorf("%s not kept: %s has what to look at", inspect.Many(r.Broken, "promise"), demo.Page)
-	case r.Unknown > 0:
-		return fmt.Errorf("%s could not be judged: run it again", inspect.Many(r.Unknown, "promise"))
-	}
-	return nil
-}
-
-func (d *demoCommand) print(r DemoReport) error {
-	out := d.env.streams.Out
-	if d.printer.objects != nil {
-		return printObject(out, d.printer.objects, &r)
-	}
+	out, count := d.env.streams.Out, map[demo.Result]int{}
 	tell(out, "\n")
 	marks := map[demo.Result]string{demo.Kept: "✓", demo.Broken: "✗", demo.Unknown: "?"}
-	for _, p := range r.Promises {
+	promises := d.seen.Judge()
+	for _, p := range promises {
+		count[p.Result]++
 		tell(out, "%s %-14s%s\n  %-14s%s\n", marks[p.Result], p.Name, p.Text, "", p.Link)
 	}
-	return say(out, "\n%d of %s were kept, in %.0f s.\n", len(r.Promises)-r.Broken-r.Unknown, inspect.Many(len(r.Promises), "promise"), r.Seconds)
+	tell(out, "\n%d of %s were kept, in %.0f s.\n", count[demo.Kept], inspect.Many(len(promises), "promise"), d.env.now().Sub(d.began).Seconds())
+	switch broken, unknown := count[demo.Broken], count[demo.Unknown]; {
+	case broken > 0:
+		return fmt.Errorf("%s not kept: %s has what to look at", inspect.Many(broken, "promise"), demo.Page)
+	case unknown > 0:
+		return fmt.Errorf("%s could not be judged: run it again", inspect.Many(unknown, "promise"))
+	}
+	return nil
 }

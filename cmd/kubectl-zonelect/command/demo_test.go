@@ -5,7 +5,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log"
 	"net/http"
@@ -31,11 +30,11 @@ func (w *world) stages(to http.Handler, env *environment) {
 }
 
 // demonstrates runs demo in the world for as long as ctx lasts.
-func (w *world) demonstrates(ctx context.Context, args ...string) result {
+func (w *world) demonstrates(ctx context.Context) result {
 	var out, errOut buffer
 	env := w.environment(w, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 	w.stages(w, env)
-	code := run(ctx, env, append([]string{"demo"}, args...))
+	code := run(ctx, env, []string{"demo"})
 	return result{code, out.String(), errOut.String()}
 }
 
@@ -71,20 +70,10 @@ func TestADemonstrationKeepsAllPromisesAndLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestTheReportOfADemonstrationIsOneObject(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		r := w.demonstrates(t.Context(), "-o", "json")
-		var report DemoReport
-		if err := json.Unmarshal([]byte(r.out), &report); err != nil || report.Kind != "DemoReport" || report.Broken+report.Unknown != 0 || len(report.Terms) != 3 {
-			t.Errorf("exit code %d, %v: %s%s", r.code, err, r.out, r.errors)
-		}
-	})
-}
-
 // TestDemoCreatesNothingWhereItMayNotWrite, and says who grants that.
 func TestDemoCreatesNothingWhereItMayNotWrite(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
-		w.answers("create "+strings.TrimSuffix(leasesPath, "/"), apitest.Forbidden)
+		w.forbid("create", "/leases")
 		r := w.demonstrates(t.Context())
 		if r.code != exitError || !strings.Contains(r.errors, "ClusterRole zonelect-demo grants that") || len(w.leases()) > 0 {
 			t.Errorf("exit code %d, %v: %s%s", r.code, w.leases(), r.out, r.errors)

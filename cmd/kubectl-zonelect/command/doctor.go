@@ -10,12 +10,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -51,18 +49,12 @@ const doctorExample = `  kubectl zonelect doctor my-operator          # why does
   kubectl zonelect doctor my-operator -n metal3-system --service-account my-operator   # before it is installed
   kubectl zonelect doctor my-operator -o json | jq '.findings[] | select(.result == "problem")'`
 
-// Diagnosis is what doctor found. It is printed, and never stored as such.
-type Diagnosis struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-
+// diagnosis is what doctor found, as it is printed.
+type diagnosis struct {
 	Problems int              `json:"problems"`
 	Warnings int              `json:"warnings"`
 	Findings []doctor.Finding `json:"findings"`
 }
-
-// DeepCopyObject makes a Diagnosis a runtime.Object, as that of a LockStatus.
-func (d *Diagnosis) DeepCopyObject() runtime.Object { c := *d; return &c }
 
 // doctorCommand is one call of doctor.
 type doctorCommand struct {
@@ -70,7 +62,6 @@ type doctorCommand struct {
 	printer printer
 	cluster cluster
 
-	observe    time.Duration
 	legacyName string
 	account    string
 }
@@ -87,18 +78,14 @@ func newDoctor(env *environment) *cobra.Command {
 
 		Annotations: roleDoctor.marks(),
 	}
-	c.ValidArgsFunction = cobra.NoFileCompletions
-	c.Flags().DurationVar(&d.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by this machine's clock. 0: trust the clock.")
 	c.Flags().StringVar(&d.legacyName, "legacy-name", "", "Name of the legacy lock. Default: the name on the Lease, or else the lock's.")
 	c.Flags().StringVar(&d.account, "service-account", "", "The service account of the operator's pods, where no candidate is known.")
-	d.printer.addFlags(c)
+	d.printer.addFlags(c, false)
 	return c
 }
 
 func (d *doctorCommand) run(ctx context.Context, args []string) error {
 	switch {
-	case d.observe < 0:
-		return usage("--observe=%s must not be negative", d.observe)
 	case d.legacyName != "" && len(args) == 0:
 		return usage("--legacy-name is for one lock: name it")
 	case d.account != "" && len(args) == 0:
@@ -119,15 +106,11 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 	for i, f := range found {
 		found[i].Link = doctor.Link(f.Check)
 	}
-	diagnosis := Diagnosis{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "Diagnosis"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: d.cluster.namespace},
-		Problems:   doctor.Count(found, doctor.Problem), Warnings: doctor.Count(found, doctor.Warning), Findings: found,
-	}
-	if err := d.print(diagnosis); err != nil || diagnosis.Problems == 0 {
+	all := diagnosis{doctor.Count(found, doctor.Problem), doctor.Count(found, doctor.Warning), found}
+	if err := d.print(all); err != nil || all.Problems == 0 {
 		return err
 	}
-	return fmt.Errorf("doctor found %s", inspect.Many(diagnosis.Problems, "problem"))
+	return fmt.Errorf("doctor found %s", inspect.Many(all.Problems, "problem"))
 }
 
 // mostLocks is how many locks are checked without LOCK: each takes some requests.
@@ -136,15 +119,16 @@ const mostLocks = 50
 // diagnose reads the locks, and makes all checks of each.
 func (d *doctorCommand) diagnose(ctx context.Context, args []string) ([]doctor.Finding, error) {
 	if len(args) > 0 {
-		return d.named(ctx, args[0])
+		return d.named(ctx, args[0]), nil
 	}
 	all, err := d.cluster.Elections(ctx, d.cluster.namespace)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		unknown, err := d.cluster.checkNamespace(ctx, "; ")
-		return []doctor.Finding{{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope() + unknown, Hint: "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"}}, err
+		none := doctor.Finding{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope()}
+		none.Hint = "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"
+		return []doctor.Finding{none}, nil
 	}
 	found := d.check(ctx, all[:min(len(all), mostLocks)])
 	if n := len(all) - mostLocks; n > 0 {
@@ -153,34 +137,23 @@ func (d *doctorCommand) diagnose(ctx context.Context, args []string) ([]doctor.F
 	return found, nil
 }
 
-// named checks one lock. That its Lease cannot be read is a finding, unless there is no
-// namespace.
-func (d *doctorCommand) named(ctx context.Context, name string) ([]doctor.Finding, error) {
+// named checks one lock. That its Lease cannot be read is a finding.
+func (d *doctorCommand) named(ctx context.Context, name string) []doctor.Finding {
 	found, err := d.cluster.Election(ctx, d.cluster.lock(name))
 	if err != nil {
-		return doctor.Lock{Election: inspect.Election{NamespacedName: d.cluster.lock(name)}, Unread: d.cluster.role.explained(err)}.Check(), nil
+		return doctor.Lock{Election: inspect.Election{NamespacedName: d.cluster.lock(name)}, Unread: d.cluster.role.explained(err)}.Check()
 	}
-	if found.Nothing() {
-		unknown, err := d.cluster.checkNamespace(ctx, "")
-		if err != nil {
-			return nil, err
-		}
-		if unknown != "" {
-			found.Notes = append(found.Notes, unknown)
-		}
-	}
-	return d.check(ctx, []inspect.Election{found}), nil
+	return d.check(ctx, []inspect.Election{found})
 }
 
 // check reads what surrounds locks, and makes all checks of each.
 func (d *doctorCommand) check(ctx context.Context, all []inspect.Election) (found []doctor.Finding) {
-	d.cluster.zones().Find(ctx, all)
 	for i := range all {
 		if err := d.cluster.Surroundings(ctx, &all[i]); err != nil {
 			all[i].Notes = append(all[i].Notes, "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
 		}
 	}
-	err := d.cluster.Observe(ctx, all, d.env.now, d.observe)
+	err := d.cluster.Observe(ctx, all, d.env.now)
 	now := d.env.now() // what else is read may take longer than a lease
 	for _, e := range all {
 		if err != nil {
@@ -196,10 +169,10 @@ func (d *doctorCommand) check(ctx context.Context, all []inspect.Election) (foun
 }
 
 // print prints the findings: by lock, and then those of the namespace.
-func (d *doctorCommand) print(all Diagnosis) error {
+func (d *doctorCommand) print(all diagnosis) error {
 	out := d.env.streams.Out
 	if d.printer.objects != nil {
-		return printObject(out, d.printer.objects, &all)
+		return d.printer.object(out, "Diagnosis", types.NamespacedName{Namespace: d.cluster.namespace}, all)
 	}
 	about := "-"
 	for _, f := range all.Findings {

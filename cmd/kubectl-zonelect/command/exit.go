@@ -48,15 +48,3 @@ func failed(err error) error {
 	}
 	return failure{err, exitError}
 }
-
-// because is an error that another error caused. Its text does not repeat the text of the
-// cause.
-type because struct {
-	text  string
-	cause error
-}
-
-func (b because) Error() string { return b.text }
-
-// Unwrap returns the cause.
-func (b because) Unwrap() error { return b.cause }

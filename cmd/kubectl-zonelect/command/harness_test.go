@@ -5,7 +5,6 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -14,11 +13,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,85 +46,36 @@ type world struct {
 	t      *testing.T
 	server *apitest.Server
 	stdin  io.Reader
-	asks   bool                     // there is a user at the terminal
-	denied bool                     // nothing is permitted
-	absent error                    // why there is no cluster; nil if there is one
-	sick   map[string]string        // why candidates are unhealthy, by identity
-	lost   map[string]bool          // which candidates do not know their zone, by identity
-	slow   map[string]time.Duration // how long requests take, by the ends of their paths
-	lacks  map[string]bool          // what service accounts may not do, as in "update leases"
-	deaf   atomic.Bool              // what is sent to the plugin is lost, and nothing is answered
-	asked  atomic.Int64             // how many requests came
-
-	version string // of the API server; empty means v1.36.3
+	asks   bool              // there is a user at the terminal
+	denied bool              // nothing is permitted
+	sick   map[string]string // why candidates are unhealthy, by identity
+	lacks  map[string]bool   // what service accounts may not do, as in "update leases"
 
 	mu   sync.Mutex
 	cuts []context.CancelFunc
 }
 
-// ServeHTTP serves requests that cut can end, and those that the server in memory does not
-// know: access reviews, and the version.
+// ServeHTTP serves requests that cut can end, and access reviews, which the server in memory does not know.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
-	w.asked.Add(1)
 	a.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	for end, d := range w.slow {
-		if strings.HasSuffix(r.URL.Path, end) {
-			time.Sleep(d)
-		}
-	}
 	switch {
-	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews") && !w.denied:
+	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews") && w.denied:
+		code, body := apitest.Forbidden("create", r.URL.Path)
+		apitest.Reply(a, code, body)
+		return
+	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
 		var review authorizationv1.SubjectAccessReview
 		_ = json.NewDecoder(r.Body).Decode(&review) // client-go encoded it
 		asks := review.Spec.ResourceAttributes
 		review.Status.Allowed = !w.lacks[asks.Verb+" "+asks.Resource]
 		apitest.Reply(a, http.StatusCreated, review)
 		return
-	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
-		code, body := apitest.Forbidden("create", r.URL.Path)
-		apitest.Reply(a, code, body)
-		return
-	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
-		review := authorizationv1.SelfSubjectAccessReview{}
-		review.Kind, review.APIVersion = "SelfSubjectAccessReview", "authorization.k8s.io/v1"
-		review.Status.Allowed = !w.denied
-		apitest.Reply(a, http.StatusCreated, review)
-		return
-	case r.URL.Path == "/version":
-		version := cmp.Or(w.version, "v1.36.3")
-		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": strings.Split(version+".", ".")[1], "gitVersion": version})
-		return
-	}
-	if w.deaf.Load() {
-		<-r.Context().Done()
-		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	w.mu.Lock()
 	w.cuts = append(w.cuts, cancel)
 	w.mu.Unlock()
-	w.server.ServeHTTP(lossy{a, w}, r.WithContext(ctx))
-}
-
-// lossy loses what is sent while the world is deaf.
-type lossy struct {
-	http.ResponseWriter
-	*world
-}
-
-func (l lossy) Header() http.Header { return l.ResponseWriter.Header() }
-
-func (l lossy) Write(p []byte) (int, error) {
-	if l.deaf.Load() {
-		return len(p), nil
-	}
-	return l.ResponseWriter.Write(p)
-}
-
-func (l lossy) Flush() {
-	if f, is := l.ResponseWriter.(http.Flusher); is && !l.deaf.Load() {
-		f.Flush()
-	}
+	w.server.ServeHTTP(a, r.WithContext(ctx))
 }
 
 // cut ends every request that is being served.
@@ -140,9 +89,13 @@ func (w *world) cut() {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, server: apitest.NewServer(), stdin: strings.NewReader("")}
-	w.server.Put("/api/v1/namespaces/ns", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
-	return w
+	return &world{t: t, server: apitest.NewServer(), stdin: strings.NewReader("")}
+}
+
+// inABubble runs a test whose clock begins at midnight and stands still.
+func inABubble(t *testing.T, f func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t)) })
 }
 
 // result is the outcome of a command.
@@ -151,17 +104,10 @@ type result struct {
 	out, errors string
 }
 
+// run runs a command; one that goes on is interrupted after some minutes.
 func (w *world) run(args ...string) result {
 	w.t.Helper()
-	var out, errOut buffer
-	code := w.start(w.t.Context(), &out, &errOut, args...)
-	return result{code, out.String(), errOut.String()}
-}
-
-// runFor runs a command that may go on until it is interrupted.
-func (w *world) runFor(d time.Duration, args ...string) result {
-	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.t.Context(), d)
+	ctx, stop := context.WithTimeout(w.t.Context(), 5*time.Minute)
 	defer stop()
 	var out, errOut buffer
 	code := w.start(ctx, &out, &errOut, args...)
@@ -184,7 +130,7 @@ func (w *world) environment(to http.Handler, streams genericiooptions.IOStreams)
 			apps:          apitest.Wire(w.t, to, appsv1.SchemeGroupVersion),
 			coordination:  apitest.Wire(w.t, to, coordinationv1.SchemeGroupVersion),
 			authorization: apitest.Wire(w.t, to, authorizationv1.SchemeGroupVersion),
-		}, w.absent
+		}, nil
 	}
 	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
 	return env
@@ -298,7 +244,7 @@ func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*prese
 	w.hosts(pod, zone)
 	said := presence.Object{
 		Lock: lock, Pod: presence.Pod{Name: pod, UID: types.UID("uid-" + pod)},
-		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Version: "v1.2.0", Mode: "auto", Waiting: waiting, TakeoverDelay: presence.ByZones(nil),
+		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Version: "v1.2.0", Mode: "auto", Waiting: waiting,
 	}
 	for _, change := range changes {
 		change(&said)
@@ -335,14 +281,10 @@ func (w *world) shield(name string, armed bool, step uint64, owners ...presence.
 	w.putConfigMap(name, annotations, refs...)
 }
 
-// waited is said only if the next renewal happens to be far off.
-var waited = regexp.MustCompile(`(?m)^waiting up to half a minute for a renewal .*\n`)
-
 // golden compares the output with a file.
 func golden(t *testing.T, name string, r result) {
 	t.Helper()
 	got := r.out
-	r.errors = waited.ReplaceAllString(r.errors, "")
 	if r.errors != "" {
 		got += "--- stderr\n" + r.errors
 	}
@@ -364,11 +306,34 @@ func golden(t *testing.T, name string, r result) {
 	}
 }
 
-// read runs a command and reads a part of its output.
-func (w *world) read(t *testing.T, line, path string, into any) {
-	t.Helper()
-	r := w.run(append(strings.Fields(line), "-o", "jsonpath={"+path+"}")...)
-	if err := json.Unmarshal([]byte(r.out), into); err != nil {
-		t.Fatalf("%s: %v: %s%s", line, err, r.out, r.errors)
-	}
+// forbid denies a verb, or all of them, on the paths with a part.
+func (w *world) forbid(verb, part string) {
+	w.before(func(v, path string) (int, apitest.Object) {
+		if (verb == "" || v == verb) && strings.Contains(path, part) {
+			return apitest.Forbidden(v, path)
+		}
+		return 0, nil
+	})
+}
+
+// before makes see see every request before it is served, while candidates run.
+func (w *world) before(see func(verb, path string) (int, apitest.Object)) {
+	w.server.Mu.Lock()
+	defer w.server.Mu.Unlock()
+	w.server.Before = see
+}
+
+// annotations returns those of a Lease.
+func (w *world) annotations(lock string) map[string]any {
+	w.server.Mu.Lock()
+	defer w.server.Mu.Unlock()
+	all, _ := apitest.Clone(w.server.Objects[leasesPath+lock])["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+	return all
+}
+
+func (w *world) annotate(lock, key, value string) {
+	w.server.Change(leasesPath+lock, func(o apitest.Object) {
+		o["metadata"].(apitest.Object)["annotations"].(apitest.Object)[key] = value
+	})
+	synctest.Wait()
 }

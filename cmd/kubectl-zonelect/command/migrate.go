@@ -8,17 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
 
@@ -80,6 +76,7 @@ func newPlan(env *environment) *cobra.Command {
 	c := m.command("plan LOCK", "Show where a migration stands, what the next step does, and whether it is safe now",
 		`  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate plan my-operator -o json     # for a program`, m.plan)
+	m.printer.addFlags(c, false)
 	c.Long = "The command changes nothing. The exit code is 0 even if the step would be refused: in a script, use\nadvance --dry-run."
 	return c
 }
@@ -93,14 +90,12 @@ it fails, but the phase stays, and the candidates may still follow.`
 	f := c.Flags()
 	if by != "clean" {
 		f.StringVar(&m.to, "to", "", "The phase to go to. A step that leads elsewhere is refused.")
-		_ = c.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(phases, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
 	addDryRun(c, &m.dryRun)
 	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask for confirmation.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
 	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0: forever.")
 	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, fmt.Sprintf("Checks to override: %s. Each check says whether it can be. clean always needs no-way-back.", strings.Join(acknowledgeable, ", ")))
-	_ = c.RegisterFlagCompletionFunc("acknowledge", cobra.FixedCompletions(acknowledgeable, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return c
 }
 
@@ -114,13 +109,9 @@ var (
 func (m *migration) command(use, short, example string, do func(context.Context) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Example: example,
-		Args:              one("LOCK"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: one("LOCK"),
 		RunE: func(c *cobra.Command, args []string) error {
 			err := m.complete(args[0])
-			if err == nil {
-				err = m.exists(c.Context())
-			}
 			if err == nil {
 				err = do(c.Context())
 			}
@@ -130,7 +121,6 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 	f := c.Flags()
 	f.StringVar(&m.legacyName, "legacy-name", "", "Name of the legacy object. Default: the name on the Lease, or else the lock's.")
 	f.StringVarP(&m.selector, "selector", "l", "", "Label selector of the operator's pods, old and new. Default: that of a candidate's or the legacy leader's workload.")
-	m.printer.addFlags(c)
 	return c
 }
 
@@ -146,14 +136,15 @@ func (m *migration) complete(name string) error {
 			return usage("--acknowledge=%s: use some of %s", check, strings.Join(acknowledgeable, ", "))
 		}
 	}
-	if err := m.printer.complete(); err != nil {
-		return err
-	}
-	m.name = name
-	if m.by != "" {
+	var err error
+	if m.name = name; m.by == "" {
+		err = m.printer.complete()
+	} else {
 		m.env.changed = nothing
 	}
-	var err error
+	if err != nil {
+		return err
+	}
 	if m.cluster, err = m.env.cluster(roleMigrate, false); err != nil {
 		return err
 	}
@@ -163,40 +154,6 @@ func (m *migration) complete(name string) error {
 	})
 	return err
 }
-
-// exists returns an error if nobody knows the lock: there is no Lease, no candidate and nothing in the
-// legacy lock's place. What this user may not read, the step says.
-func (m *migration) exists(ctx context.Context) error {
-	m.cluster.LegacyName = m.legacyName
-	found, err := m.cluster.Election(ctx, m.cluster.lock(m.name))
-	if err != nil || found.Lease != nil || len(found.Candidates) > 0 || found.Legacy == nil || found.Legacy.Kind != ownerref.Absent {
-		return nil
-	}
-	return m.cluster.absent(ctx, m.name)
-}
-
-// MigrationPlan is a migrate.Plan as it is printed.
-type MigrationPlan struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	migrate.Plan      `json:",inline"`
-}
-
-// DeepCopyObject makes it a runtime.Object; see LockStatus.
-func (p *MigrationPlan) DeepCopyObject() runtime.Object { c := *p; return &c }
-
-// MigrationStep is a migrate.Outcome as it is printed.
-type MigrationStep struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	migrate.Outcome   `json:",inline"`
-
-	// Refused says that the step was not taken: the checks say why.
-	Refused bool `json:"refused"`
-}
-
-// DeepCopyObject makes it a runtime.Object; see LockStatus.
-func (s *MigrationStep) DeepCopyObject() runtime.Object { c := *s; return &c }
 
 // waits says what a preflight waits for if that takes long. Call done when it is over.
 func (m *migration) waits() (done func() bool) {
@@ -209,15 +166,10 @@ func (m *migration) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := m.env.streams.Out
-	if m.printer.forPeople() {
-		return printPlan(out, plan)
+	if m.printer.objects != nil {
+		return m.printer.object(m.env.streams.Out, "MigrationPlan", m.cluster.lock(m.name), plan)
 	}
-	return printObject(out, m.printer.objects, &MigrationPlan{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationPlan"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: plan.Report.Namespace, Name: plan.Report.Lock},
-		Plan:       plan,
-	})
+	return printPlan(m.env.streams.Out, plan)
 }
 
 // step checks, asks, takes the step, and waits.
@@ -260,65 +212,41 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 	if err != nil && !errors.As(err, &refusal) {
 		return err
 	}
-	out.DryRun = m.dryRun
-	people, stdout := m.printer.forPeople(), m.env.streams.Out
-	var printing error
-	switch {
-	case !people:
-		printing = printObject(stdout, m.printer.objects, &MigrationStep{
-			TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationStep"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: m.cluster.namespace, Name: m.name},
-			Outcome:    out, Refused: refusal != nil,
-		})
-	case refusal != nil || m.dryRun:
-		printing = printChecks(stdout, out.Checks, m.acknowledge)
+	stdout := m.env.streams.Out
+	if refusal != nil || m.dryRun {
+		if err := printChecks(stdout, out.Checks, m.acknowledge); err != nil {
+			return err
+		}
 	}
 	switch {
-	case printing != nil:
-		return printing
 	case refusal != nil:
 		return refused("%s of lock %s from phase %s is refused: %s failed; nothing was changed",
 			m.by, m.name, phaseText(out.From), inspect.Many(len(refusal.Failed), "check"))
-	case !people:
-		return nil
+	case m.dryRun:
+		return say(stdout, "lock %s could go from phase %s to %s (dry run)\n", m.name, phaseText(out.From), out.To)
 	}
-	went, dry := "went", ""
-	if m.dryRun {
-		went, dry = "could go", " (dry run)"
-	}
-	return say(stdout, "lock %s %s from phase %s to %s%s\n", m.name, went, phaseText(out.From), out.To, dry)
+	return say(stdout, "lock %s went from phase %s to %s\n", m.name, phaseText(out.From), out.To)
 }
 
-// ask returns an error unless the answer is yes. It keeps standard output free for the
-// result.
+// ask returns an error unless the answer is yes. It keeps standard output free for the result.
 func (m *migration) ask(ctx context.Context, out migrate.Outcome) error {
 	if err := printChecks(m.env.streams.ErrOut, out.Checks, m.acknowledge); err != nil {
 		return err
 	}
 	m.env.tell("Take lock %s from phase %s to %s? [y/N] ", m.name, phaseText(out.From), out.To)
 	answers := make(chan string, 1)
-	var failed error
 	go func() { // it ends with the process if nobody answers
-		answer, err := bufio.NewReader(m.env.streams.In).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			failed = fmt.Errorf("read the answer: %w", err)
-		}
-		answers <- answer
+		answer, _ := bufio.NewReader(m.env.streams.In).ReadString('\n') // after an error, what was read counts
+		answers <- strings.ToLower(strings.TrimSpace(answer))
 	}()
-	var answer string
 	select {
-	case answer = <-answers:
+	case answer := <-answers:
+		if answer != "y" && answer != "yes" {
+			return refused("not confirmed; nothing was changed")
+		}
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-	if failed != nil {
-		return failed
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	default:
-		return refused("not confirmed; nothing was changed")
 	}
 }
 

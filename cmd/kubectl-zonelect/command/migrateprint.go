@@ -119,7 +119,7 @@ func printChecks(w io.Writer, checks []migrate.Check, acknowledged []string) err
 	for _, c := range checks {
 		rows = append(rows, []string{c.Name, resultOf(c, acknowledged), c.Detail})
 	}
-	if err := printTable(w, newTables(false), []string{"Check", "Result", "Detail"}, rows); err != nil {
+	if err := printTable(w, []string{"Check", "Result", "Detail"}, rows); err != nil {
 		return err
 	}
 	for _, c := range checks {

@@ -6,104 +6,61 @@ package command
 import (
 	"context"
 	"errors"
-	"slices"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
-// LockMove is what happened to the leader of one lock, or in a dry run would happen. It is
-// printed, and never stored.
-type LockMove struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-
-	From *inspect.Leader `json:"from,omitempty"`
-	To   *inspect.Leader `json:"to,omitempty"`
-	// Successor is who was asked for; nil for whoever comes first.
-	Successor *locks.Successor `json:"successor,omitempty"`
-	Result    string           `json:"result"`
-	Why       string           `json:"why,omitempty"`
-	DryRun    bool             `json:"dryRun,omitempty"`
-}
-
-// DeepCopyObject makes it a runtime.Object; see LockStatus.
-func (m *LockMove) DeepCopyObject() runtime.Object { c := *m; return &c }
-
-// LockMoveList holds several.
-type LockMoveList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-
-	Items []LockMove `json:"items"`
-}
-
-// DeepCopyObject does the same for a list.
-func (l *LockMoveList) DeepCopyObject() runtime.Object { c := *l; return &c }
-
-func newLockMove(lock types.NamespacedName) LockMove {
-	return LockMove{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockMove"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: lock.Namespace, Name: lock.Name},
-	}
-}
-
 // move is a lock that shall get another leader.
 type move struct {
-	lock    types.NamespacedName
-	from    inspect.Leader
-	locate  func(*inspect.Leader) // adds the zone to a leader that does not say it
-	request string                // what the leader is asked besides; empty if nothing
-	avoid   string                // the zone to leave; empty: any other leader will do
-	asked   uint64                // the version of the Lease that asks for it, or the first that was not seen
-	to      *inspect.Leader       // the new leader; nil until there is one
-	refused string                // why the leader stays
-	waits   string                // what the move waits for
+	types.NamespacedName
+	from    *inspect.Leader // nil if nobody leads
+	avoid   string          // the zone to leave; empty: any other leader will do
+	to      *inspect.Leader // the new leader; nil until there is one
+	refused string          // why the leader stays
+	waits   string          // what the move waits for
+	failed  error           // why the Lease could not be changed
 }
 
 // over reports whether nothing is left to wait for.
-func (m *move) over() bool { return m.to != nil || m.refused != "" }
+func (m *move) over() bool { return m.to != nil || m.refused != "" || m.failed != nil }
 
-// see updates the move from a version of the lock, which has a Lease.
-func (m *move) see(lock inspect.Election) {
-	r := lock.Snapshot().Record
-	leader := inspect.LeaderOf(r)
-	version := record.Number(lock.Lease.ResourceVersion)
-	if version < m.asked && (leader != nil || version+1 < m.asked) {
-		return
-	}
-	m.asked = version + 1
-	if leader != nil {
-		m.locate(leader)
-	}
-	switch {
+// see updates the move from the record of the lock.
+func (m *move) see(r locks.Record) {
+	switch leader := inspect.LeaderOf(r); {
 	case leader == nil:
-		m.waits = m.from.Identity + " gave the lock up, and nobody has taken it"
+		m.waits = "the lock was given up, and nobody has taken it"
 	case leader.Identity != m.from.Identity && (m.avoid == "" || leader.Zone != m.avoid):
-		m.to, m.refused = leader, ""
-	case leader.Identity != m.from.Identity:
-		m.from = *leader
-		m.waits = leader.Identity + " took over, in zone " + leader.Zone + " too"
+		m.to = leader
 	case r.Details.Request != "":
 		m.waits = leader.Identity + " has not answered"
-	case leader.Transitions != m.from.Transitions:
-		m.waits = leader.Identity + " handed the lock over, nobody else took it, and it leads again"
 	default:
 		m.refused = r.Details.Refused
-		m.waits = leader.Identity + " still leads: its work may take long to stop"
+		m.waits = leader.Identity + " still leads"
 	}
 }
 
-// await looks at the Leases until each move is over, and calls tell for it. It also
-// returns when ctx ends, which is not an error.
-func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) error {
-	for pending := slices.Clone(moves); len(pending) > 0 && ctx.Err() == nil; _ = sleep.For(ctx, lookInterval/2) {
+// await looks at the Leases until each move is over. It also returns when ctx ends, which is not an error.
+func (c cluster) await(ctx context.Context, moves []*move) error {
+	for ; ctx.Err() == nil; _ = sleep.For(ctx, lookInterval/2) {
+		pending := map[types.NamespacedName]*move{}
+		for _, m := range moves {
+			if !m.over() {
+				pending[m.NamespacedName] = m
+			}
+		}
+		if len(pending) == 0 {
+			return nil
+		}
 		look, done := context.WithTimeout(ctx, lookTimeout)
 		list, err := c.Leases(look, c.namespace)
 		done()
@@ -111,17 +68,42 @@ func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) err
 			return err
 		}
 		for i := range list { // none after another error: the next look may succeed
-			lock := inspect.Election{NamespacedName: inspect.KeyOf(&list[i]), Lease: &list[i]}
-			pending = slices.DeleteFunc(pending, func(m *move) bool {
-				if m.lock != lock.NamespacedName {
-					return false
-				}
-				if m.see(lock); m.over() {
-					tell(m)
-				}
-				return m.over()
-			})
+			if m := pending[inspect.KeyOf(&list[i])]; m != nil {
+				m.see(record.Read(&list[i]))
+			}
 		}
 	}
 	return nil
+}
+
+// conflicts bounds how often a change of a Lease is retried because another client wrote the
+// Lease meanwhile. Its leader does so every few seconds.
+const conflicts = 10
+
+// change changes a Lease by compare-and-swap, unless do leaves it unchanged.
+func (c cluster) change(ctx context.Context, lock types.NamespacedName, do func(*coordinationv1.Lease) error) error {
+	id := apierror.Object{Resource: apierror.Leases, Namespace: lock.Namespace, Name: lock.Name}
+	object := rawapi.New[coordinationv1.Lease](c.Coordination, id)
+	for tries := 1; ; tries++ {
+		lease, err := object.Get(ctx)
+		if err != nil {
+			return err
+		}
+		changed := lease.DeepCopy()
+		if err := do(changed); err != nil || equality.Semantic.DeepEqual(lease, changed) {
+			return err
+		}
+		if _, err = object.Update(ctx, changed); err == nil || !errors.Is(err, locks.ErrConflict) || tries == conflicts {
+			return err
+		}
+	}
+}
+
+// annotate sets an annotation, or deletes it where value is empty.
+func annotate(lease *coordinationv1.Lease, key, value string) {
+	if value == "" {
+		delete(lease.Annotations, key)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, value)
 }

@@ -13,10 +13,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -25,25 +23,16 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-// campaign starts a candidate, which works as users' candidates do, and lets it lead if it
-// can. The returned function kills it: nothing is released.
+// campaign starts a candidate, which works as users' candidates do, and lets it lead if it can. The returned function
+// kills it: nothing is released.
 func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	w.t.Helper()
-	return w.competes(lock, pod, zone, presence.OwnDelay, func(election.Takeover) time.Duration { return 0 })
-}
-
-// competes does the same for a candidate with a takeover delay, of which its presence says that.
-func (w *world) competes(lock, pod, zone, said string, takeoverDelay func(election.Takeover) time.Duration) (kill func()) {
-	w.t.Helper()
-	w.announce(lock, pod, zone, "", func(o *presence.Object) {
-		if o.TakeoverDelay, o.Unhealthy = said, w.sick[o.Identity]; w.lost[o.Identity] {
-			o.Zone = ""
-		}
-	})
+	w.announce(lock, pod, zone, "", func(o *presence.Object) { o.Unhealthy = w.sick[o.Identity] })
 	broken := make(chan struct{})
 	way := http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
 		select {
@@ -58,14 +47,21 @@ func (w *world) competes(lock, pod, zone, said string, takeoverDelay func(electi
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	me := locks.Candidate{Identity: pod + "_1", Zone: zone}
-	if w.lost[me.Identity] {
-		me.Zone, me.Node = "", "node-"+zone
-	}
 	e, err := election.New(election.Config{
-		Lock: l, Candidate: me,
-		TakeoverDelay: takeoverDelay,
-		WatchPeers:    w.follows(client, lock),
+		Lock: l, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone},
+		TakeoverDelay: func(election.Takeover) time.Duration { return 0 },
+		WatchPeers: func(ctx context.Context, tell func([]locks.Peer)) {
+			for ctx.Err() == nil {
+				all, _ := presence.List(ctx, client, "ns", lock) // the next look may succeed
+				var peers []locks.Peer
+				for _, o := range all {
+					peers = append(peers, locks.Peer{Candidate: locks.Candidate{Identity: o.Identity, Zone: o.Zone}, Unhealthy: w.sick[o.Identity]})
+				}
+				if tell(peers); sleep.For(ctx, time.Second) != nil {
+					return
+				}
+			}
+		},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -81,42 +77,12 @@ func (w *world) competes(lock, pod, zone, said string, takeoverDelay func(electi
 	return func() { close(broken) }
 }
 
-// follows reports the candidates that have announced themselves under a name.
-func (w *world) follows(client rest.Interface, name string) func(context.Context, func([]locks.Peer)) {
-	return func(ctx context.Context, tell func([]locks.Peer)) {
-		for ctx.Err() == nil {
-			if all, err := presence.List(ctx, client, "ns", name); err == nil {
-				tell(w.peersOf(all))
-			}
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
-		}
-	}
-}
-
-func (w *world) peersOf(all []presence.Object) []locks.Peer {
-	var peers []locks.Peer
-	for _, o := range all {
-		peers = append(peers, locks.Peer{Candidate: locks.Candidate{Identity: o.Identity, Zone: o.Zone}, Unhealthy: w.sick[o.Identity]})
-	}
-	return peers
-}
-
 // leader returns the leader, by the Lease.
 func (w *world) leader(lock string) string {
 	w.server.Mu.Lock()
 	defer w.server.Mu.Unlock()
 	holder, _ := w.server.Objects[leasesPath+lock]["spec"].(apitest.Object)["holderIdentity"].(string)
 	return holder
-}
-
-func (w *world) annotations(lock string) map[string]any {
-	w.server.Mu.Lock()
-	defer w.server.Mu.Unlock()
-	all, _ := apitest.Clone(w.server.Objects[leasesPath+lock])["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-	return all
 }
 
 // trio starts candidates for a lock in three zones; that in za leads.
@@ -133,7 +99,7 @@ func TestAHandoverGoesWhereItShould(t *testing.T) {
 		"handover-to":      {"--to op-zc_1", "op-zc_1"},
 		"handover-zone":    {"--to-zone zc", "op-zc_1"},
 		"handover-already": {"--to-zone za", "op-za_1"},
-		"handover-no-wait": {"--to-zone zc --wait=false", "op-zc_1"},
+		"handover-dry-run": {"--to-zone zc --dry-run", "op-za_1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
@@ -148,35 +114,20 @@ func TestAHandoverGoesWhereItShould(t *testing.T) {
 	}
 }
 
-func TestAHandoverThatCannotBeIsRefusedAndChangesNothing(t *testing.T) {
-	for name, tc := range map[string]struct {
-		args string
-		fill func(w *world)
-	}{
-		"handover-unknown":      {"--to nobody_1", nil},
-		"handover-no-such-zone": {"--to-zone zx", nil},
-		"handover-evacuated": {"--to-zone zb", func(w *world) {
-			w.annotate("op", record.AnnotationEvacuated, "zb")
-		}},
-		"handover-pod-gone": {"--to op-zb_1", func(w *world) {
-			w.server.Delete("/api/v1/namespaces/ns/pods/op-zb")
-		}},
-		"handover-node-dead": {"--to op-zb_1", func(w *world) {
-			w.hosts("op-zb", "zb", func(_ *corev1.Pod, n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
-		}},
-		"handover-unhealthy": {"--to op-zb_1", func(w *world) {
-			w.announce("op", "op-zb", "zb", "", func(o *presence.Object) { o.Unhealthy = "its disk is full" })
-		}},
+// TestAHandoverThatCannotBeIsRefused, by the leader, and the request is gone.
+func TestAHandoverThatCannotBeIsRefused(t *testing.T) {
+	for name, args := range map[string]string{
+		"handover-unknown":      "--to nobody_1",
+		"handover-no-such-zone": "--to-zone zx",
+		"handover-evacuated":    "--to-zone zb",
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
 				w.trio("op")
-				if tc.fill != nil {
-					tc.fill(w)
-				}
-				golden(t, name, w.run(append([]string{"handover", "op"}, strings.Fields(tc.args)...)...))
+				w.annotate("op", record.AnnotationEvacuated, "zb")
+				golden(t, name, w.run(append([]string{"handover", "op"}, strings.Fields(args)...)...))
 				time.Sleep(10 * time.Second)
-				if got, a := w.leader("op"), w.annotations("op"); got != "op-za_1" || a[record.AnnotationRequest] != nil || a[record.AnnotationRefused] != nil {
+				if got, a := w.leader("op"), w.annotations("op"); got != "op-za_1" || a[record.AnnotationRequest] != nil {
 					t.Errorf("%s leads, and the Lease says %v", got, a)
 				}
 			})
@@ -184,23 +135,17 @@ func TestAHandoverThatCannotBeIsRefusedAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestALockThatNobodyCanHandOverIsRefused(t *testing.T) {
-	for name, lease := range map[string]*coordinationv1.Lease{
-		"handover-client-go": newLease("op", "client-go", "za", func(l *coordinationv1.Lease) { l.Annotations = nil }),
-		"handover-free":      newLease("op", "", "za", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationReleased] = "4711" }),
-		"handover-dead":      newLease("op", "a_1", "za"),
-		"handover-silent":    newLease("op", "a_1", "za"),
+func TestALockThatNobodyCanHandOverIsLeftAsItIs(t *testing.T) {
+	for name, change := range map[string]func(*coordinationv1.Lease){
+		"handover-client-go": func(l *coordinationv1.Lease) { l.Annotations = nil },
+		"handover-free": func(l *coordinationv1.Lease) {
+			l.Spec.HolderIdentity, l.Annotations[record.AnnotationReleased] = new(""), "4711"
+		},
+		"handover-silent": func(*coordinationv1.Lease) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
-				now := metav1.NewMicroTime(time.Now())
-				if name == "handover-dead" {
-					now = metav1.NewMicroTime(time.Now().Add(-time.Minute))
-				}
-				lease.Spec.RenewTime = &now
-				w.putLease(lease)
-				w.announce("op", "a", "za", "")
-				w.announce("op", "b", "zb", "")
+				w.putLease(newLease("op", "a_1", "za", change))
 				golden(t, name, w.run("handover", "op", "--timeout", "20s"))
 				if a := w.annotations("op"); a[record.AnnotationRequest] != nil {
 					t.Errorf("the Lease says %v", a)
@@ -289,9 +234,130 @@ func TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWaitOfClientGo(t *testin
 	})
 }
 
-func (w *world) annotate(lock, key, value string) {
-	w.server.Change(leasesPath+lock, func(o apitest.Object) {
-		o["metadata"].(apitest.Object)["annotations"].(apitest.Object)[key] = value
+func (w *world) evacuated(lock string) any { return w.annotations(lock)[record.AnnotationEvacuated] }
+
+// operators makes locks with candidates: two led from za, one from zb.
+func (w *world) operators() {
+	w.trio("alpha")
+	w.trio("beta")
+	w.campaign("gamma", "gamma-zb", "zb")
+	w.campaign("gamma", "gamma-za", "za")
+	time.Sleep(3 * time.Second)
+}
+
+func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.operators()
+		golden(t, "evacuate-dry-run", w.run("evacuate", "za", "--dry-run"))
+		if got := w.evacuated("alpha"); got != nil {
+			t.Errorf("a dry run says %v", got)
+		}
+		asked := time.Now()
+		golden(t, "evacuate", w.run("evacuate", "za", "--until", "2h"))
+		if took := time.Since(asked); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		golden(t, "evacuate-status", w.run("status", "alpha"))
+		golden(t, "evacuate-second", w.run("evacuate", "zc"))
+		for _, lock := range []string{"alpha", "beta", "gamma"} {
+			if got := w.evacuated(lock); got != "za=2000-01-01T02:00:09Z,zc" {
+				t.Errorf("%s: evacuated is %v", lock, got)
+			}
+		}
+		golden(t, "restore-dry-run", w.run("restore", "za", "--dry-run"))
+		golden(t, "restore", w.run("restore", "za"))
+		golden(t, "restore-again", w.run("restore", "za"))
+		golden(t, "evacuate-unknown", w.run("evacuate", "zx"))
+		time.Sleep(time.Minute)
+		if got := w.leader("alpha") + " " + w.leader("beta"); got != "alpha-zb_1 beta-zb_1" {
+			t.Errorf("afterwards lead %s", got)
+		}
+		w.run("restore", "zc")
+		if got := w.evacuated("alpha"); got != nil {
+			t.Errorf("evacuated is %v", got)
+		}
 	})
-	synctest.Wait()
+}
+
+func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.operators()
+		w.campaign("single", "single-za", "za")
+		time.Sleep(3 * time.Second)
+		asked := time.Now()
+		golden(t, "evacuate-stays", w.run("evacuate", "za"))
+		if took := time.Since(asked); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		golden(t, "evacuate-stays-again", w.run("evacuate", "za")) // the answer is that to this request
+		w.campaign("single", "single-zb", "zb")
+		time.Sleep(3 * time.Second)
+		if got := w.leader("single"); got != "single-zb_1" {
+			t.Errorf("%s leads", got)
+		}
+	})
+}
+
+// TestWhatAnEvacuationCannotDoItSays: a leader whose zone is not known may be in the zone; a Lease that cannot be
+// changed is named; one that its leader renews meanwhile is changed nevertheless. The locks of candidates that do not
+// lead are marked, too: they may lead, once client-go's leader is gone.
+func TestWhatAnEvacuationCannotDoItSays(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.operators()
+		w.putLease(newLease("client-go", "client-go", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
+		w.announce("client-go", "other-a", "za", "")
+		w.announce("client-go", "other-b", "", "")
+		w.putLease(newLease("theirs", "client-go", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
+		races := 0
+		w.before(func(verb, path string) (int, apitest.Object) {
+			switch {
+			case verb == "update" && strings.HasSuffix(path, "/gamma"):
+				return apitest.Forbidden(verb, path)
+			case verb == "update" && strings.HasSuffix(path, "/beta") && races < 3:
+				races++
+				return http.StatusConflict, apitest.Status(http.StatusConflict, "Conflict", "the object has been modified", "leases", "beta")
+			}
+			return 0, nil
+		})
+		golden(t, "evacuate-denied", w.run("evacuate", "za"))
+		w.before(nil)
+		golden(t, "evacuate-client-go", w.run("evacuate", "za"))
+		if races != 3 || w.evacuated("client-go") != "za" || w.evacuated("beta") != "za" || w.evacuated("theirs") != nil {
+			t.Errorf("after %d conflicts the Leases say %v, %v, %v", races, w.evacuated("client-go"), w.evacuated("beta"), w.evacuated("theirs"))
+		}
+	})
+}
+
+// TestWhoInterruptsACommandIsToldWhatItHasChanged, and while it waits, what for.
+func TestWhoInterruptsACommandIsToldWhatItHasChanged(t *testing.T) {
+	for name, tc := range map[string]struct{ line, waits, told string }{
+		"a handover": {
+			"handover op", "waiting up to 1m0s for op-za_1 to hand lock op over\n",
+			"interrupted: the leader was asked, and may hand over yet; the request was taken back\n",
+		},
+		"an evacuation": {
+			"evacuate za", "waiting up to 1m0s for 1 leader to leave zone za\n",
+			"interrupted: the locks are marked, and leaders go on leaving zone za: 'kubectl zonelect restore za' ends that\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.announce("op", "op-za", "za", "")
+				w.announce("op", "op-zb", "zb", "")
+				w.putLease(newLease("op", "op-za_1", "za", phased(record.PhaseDual, 1)))
+				w.asks = true
+				ctx, stop := context.WithCancel(t.Context())
+				time.AfterFunc(2*time.Second, stop)
+				var out, errOut buffer
+				began := time.Now()
+				code := w.start(ctx, &out, &errOut, strings.Fields(tc.line)...)
+				if said := errOut.String(); code != exitInterrupted || !strings.Contains(said, tc.waits) || !strings.HasSuffix(said, tc.told) || time.Since(began) != 2*time.Second {
+					t.Errorf("exit code %d after %v, %s", code, time.Since(began), said)
+				}
+				if asked := w.annotations("op")[record.AnnotationRequest]; asked != nil {
+					t.Errorf("the request stays: %v", asked)
+				}
+			})
+		})
+	}
 }

@@ -5,55 +5,51 @@ package command
 
 import (
 	"cmp"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/plain"
 )
 
-// printer prints locks in the format that the flags choose.
+// printer prints results in the format that the flags choose.
 type printer struct {
-	output     string
-	noHeaders  bool
-	namespaces bool // tables have a column for them
-
-	own     []string // formats
 	flags   *genericclioptions.PrintFlags
-	objects printers.ResourcePrinter // nil for tables and names
-	tables  printers.ResourcePrinter
+	hasWide bool
+	wide    bool
+	objects printers.ResourcePrinter // nil for tables
 }
 
-// addFlags adds the flags; own are formats beyond those of objects.
-func (p *printer) addFlags(c *cobra.Command, own ...string) {
-	p.own = own
+// addFlags adds the flags. hasWide says that there is a table with more columns.
+func (p *printer) addFlags(c *cobra.Command, hasWide bool) {
+	p.hasWide = hasWide
 	p.flags = genericclioptions.NewPrintFlags("")
-	p.flags.NamePrintFlags = nil // own may have name
-	p.flags.OutputFormat = &p.output
-	p.flags.OutputFlagSpecified = func() bool { return c.Flag("output").Changed }
-	p.flags.JSONYamlPrintFlags.AddFlags(c)
-	p.flags.TemplatePrinterFlags.AddFlags(c)
-	formats := p.formats()
-	c.Flags().StringVarP(&p.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(formats, ", ")))
-	if len(own) > 0 {
-		c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "Leave out the headers of tables.")
+	p.flags.NamePrintFlags = nil // no server knows what is printed
+	p.flags.AddFlags(c)
+	c.Flag("output").Usage = fmt.Sprintf("Output format. One of: (%s).", strings.Join(p.formats(), ", "))
+}
+
+func (p *printer) formats() []string {
+	formats := p.flags.AllowedFormats()
+	if p.hasWide {
+		formats = append([]string{"wide"}, formats...)
 	}
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that does not exist
+	return formats
 }
 
 func (p *printer) complete() error {
-	p.tables = newTables(p.noHeaders)
-	if p.output == "" && p.forPeople() || slices.Contains(p.own, p.output) {
+	output, template := *p.flags.OutputFormat, p.flags.TemplatePrinterFlags.TemplateArgument
+	p.wide = p.hasWide && output == "wide"
+	if p.wide || output == "" && (template == nil || *template == "") {
 		return nil
 	}
 	var err error
@@ -62,86 +58,72 @@ func (p *printer) complete() error {
 		err = fmt.Errorf("use one of %s", strings.Join(p.formats(), ", "))
 	}
 	if err != nil {
-		return usage("--output=%s: %w", p.output, err)
+		return usage("--output=%s: %w", output, err)
 	}
 	return nil
 }
 
-func (p *printer) formats() []string {
-	return slices.Concat(p.own, p.flags.JSONYamlPrintFlags.AllowedFormats(), p.flags.TemplatePrinterFlags.AllowedFormats())
+// apiVersion is the version of the printed objects. No server knows it.
+const apiVersion = "zonelect.dev/v1alpha1"
+
+// object returns a value as an object of a kind, with plain texts.
+func object(kind string, of types.NamespacedName, v any) (map[string]any, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	if err := utiljson.Unmarshal(raw, &tree); err != nil {
+		return nil, err
+	}
+	metadata := map[string]any{}
+	for key, text := range map[string]string{"namespace": of.Namespace, "name": of.Name} {
+		if text != "" {
+			metadata[key] = text
+		}
+	}
+	tree["apiVersion"], tree["kind"], tree["metadata"] = apiVersion, kind, metadata
+	return plainTree(tree).(map[string]any), nil
 }
 
-// forPeople reports whether tables are printed.
-func (p *printer) forPeople() bool {
-	template := p.flags.TemplatePrinterFlags.TemplateArgument
-	return p.output == "wide" || p.output == "" && (template == nil || *template == "")
-}
-
-// one prints one lock, for people with its candidates.
-func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time.Time) error {
-	if err := p.row(streams.Out, s, now); err != nil || !p.forPeople() {
+// object prints a value as an object of a kind.
+func (p *printer) object(w io.Writer, kind string, of types.NamespacedName, v any) error {
+	o, err := object(kind, of, v)
+	if err != nil {
 		return err
 	}
-	tellRemarks(streams.ErrOut, s.Name, s.Status.Findings)
-	if len(s.Status.Candidates) == 0 {
-		return nil
-	}
-	names, rows := candidates(s.Status)
-	return errors.Join(say(streams.Out, "\n"), printTable(streams.Out, newTables(p.noHeaders), names, rows))
+	return p.objects.PrintObj(&unstructured.Unstructured{Object: o}, w)
 }
 
-// list prints several locks.
-func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now time.Time) error {
-	switch {
-	case p.forPeople():
-		names, rows := p.table(all, now)
-		if err := printTable(streams.Out, p.tables, names, rows); err != nil {
-			return err
+// list prints objects as a list of a kind.
+func (p *printer) list(w io.Writer, kind string, items []map[string]any) error {
+	return p.object(w, kind, types.NamespacedName{}, map[string]any{"items": append([]map[string]any{}, items...)})
+}
+
+// plainTree returns a value of JSON with plain texts.
+func plainTree(v any) any {
+	switch v := v.(type) {
+	case string:
+		return plain.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = plainTree(v[i])
 		}
-		for _, s := range all {
-			said := s.Status.Findings
-			said.Warnings = slices.DeleteFunc(slices.Clone(said.Warnings), func(text string) bool {
-				return strings.HasPrefix(text, inspect.NobodyLeads) // the row says that
-			})
-			tellRemarks(streams.ErrOut, s.Name, said)
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for key, value := range v {
+			all[plain.Text(key)] = plainTree(value)
 		}
-		return nil
-	case p.objects != nil:
-		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: append([]LockStatus{}, all...)}
-		return printObject(streams.Out, p.objects, list)
+		return all
 	}
-	var errs []error
-	for _, s := range all {
-		errs = append(errs, p.row(streams.Out, s, now))
-	}
-	return errors.Join(errs...)
-}
-
-// row prints one lock as a row of a list.
-func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
-	switch {
-	case p.objects != nil:
-		return printObject(w, p.objects, &s)
-	case p.output == "name" && s.Status.State == inspect.Absent && s.Status.Legacy != nil:
-		return say(w, "%s\n", s.Status.Legacy.Object)
-	case p.output == "name":
-		return say(w, "lease.coordination.k8s.io/%s\n", s.Name)
-	}
-	names, rows := p.table([]LockStatus{s}, now)
-	return printTable(w, p.tables, names, rows)
-}
-
-// newTables returns a printer of kubectl's tables. It prints the headers again only if they
-// differ from the previous ones.
-func newTables(noHeaders bool) printers.ResourcePrinter {
-	return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: noHeaders})
+	return v
 }
 
 // none is the text of empty cells.
 const none = "<none>"
 
 // printTable prints rows with the names of their columns, or nothing if there are no rows.
-func printTable(w io.Writer, tables printers.ResourcePrinter, names []string, rows [][]string) error {
+func printTable(w io.Writer, names []string, rows [][]string) error {
 	table := &metav1.Table{}
 	for _, name := range names {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
@@ -153,15 +135,5 @@ func printTable(w io.Writer, tables printers.ResourcePrinter, names []string, ro
 		}
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
 	}
-	return tables.PrintObj(table, w)
-}
-
-// tellRemarks prints the warnings and the notes about a lock.
-func tellRemarks(w io.Writer, lock string, f inspect.Findings) {
-	for _, warning := range f.Warnings {
-		tell(w, "warning: %s: %s\n", lock, warning)
-	}
-	for _, note := range f.Notes {
-		tell(w, "note: %s: %s\n", lock, note)
-	}
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, w)
 }

@@ -6,11 +6,15 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
+	"runtime/debug"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 )
@@ -59,8 +63,8 @@ Exit codes:
 The ClusterRole zonelect-NAME that a command names is made by
   kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME
 
-Programs read the output with -o. It takes the formats of 'kubectl get', with their flags --template,
---allow-missing-template-keys and --show-managed-fields.`
+Programs read what status, doctor, audit and migrate plan print with -o. 'kubectl options' lists the
+flags of all commands, which are kubectl's own.`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
@@ -73,13 +77,14 @@ func newRoot(env *environment) *cobra.Command {
   kubectl zonelect audit -A                                   # all elections, whoever runs them
   kubectl zonelect evacuate zone-a -A                         # leadership leaves a zone
   kubectl zonelect migrate plan my-operator                   # the next step of a migration`,
-		Version:       ownVersion().GitVersion,
+		Version:       ownVersion(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgument,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
 	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetIn(env.streams.In)
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
@@ -87,8 +92,17 @@ func newRoot(env *environment) *cobra.Command {
 	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(verbosity)
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
-	root.AddCommand(newStatus(env), newDoctor(env), newAudit(env), newHandover(env), newEvacuate(env), newRestore(env),
-		newMigrate(env), newDemo(env), newVersion(env))
-	root.SetHelpTemplate(helpTemplate)
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		f.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, f.Name)
+	})
+	root.AddCommand(newStatus(env), newDoctor(env), newAudit(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newDemo(env))
 	return root
+}
+
+// ownVersion is the version of the module, and devel if it was built from a checkout.
+func ownVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
+		return cmp.Or(info.Main.Version, "devel")
+	}
+	return "devel"
 }

@@ -5,11 +5,10 @@ package command
 
 import (
 	"context"
-	"time"
+	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 )
@@ -29,10 +28,8 @@ States:
 Columns:
   LEADER         "nobody (was X)": X led last; "nobody? (was X)": X may still be working
   SINCE          for how long the leader has led; or how long ago the last one renewed or released
-  LAST FAILOVER  when the leader took over from one that was lost, and how the lock had come free: see below
-  NOBODY LED     for how long nobody led then, as the next leader saw it
-  NEXT           who takes over if the leader falls silent, by what the candidates say of themselves and,
-                 with one LOCK, by their pods and nodes; "-" if that is not known
+  LAST FAILOVER  when the leader took over from one that was lost, how the lock had come free (see below),
+                 and for how long nobody led then, as the leader saw it
   PHASE, LEGACY  the phase of a migration, and the state of the legacy lock
 
 How a lock comes free:
@@ -43,8 +40,8 @@ How a lock comes free:
   cleared    somebody removed the holder's name, and the lease ran out
   deleted    somebody deleted the Lease, and the lease ran out
 
-Ages go by this machine's clock, which may differ from the holder's. -w looks once a second, and prints a
-line for each change.`
+Ages go by this machine's clock, which may differ from the holder's: a lock that looks stale is watched for
+three seconds. -w looks once a second, and prints a line for each change. What may become trouble, doctor says.`
 
 const statusExample = `  kubectl zonelect status                      # all locks of the namespace
   kubectl zonelect status my-operator          # one lock, with its candidates
@@ -53,41 +50,13 @@ const statusExample = `  kubectl zonelect status                      # all lock
   kubectl zonelect status -A -o json | jq '.items[] | select(.status.nobodyLeads)'
   kubectl zonelect status my-operator -o jsonpath='{.status.leader.token}'`
 
-// apiVersion is the version of the printed objects. No server knows it.
-const apiVersion = "zonelect.dev/v1alpha1"
-
-// LockStatus is the status of one lock. It is printed, and never stored.
-type LockStatus struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-
-	Status inspect.Status `json:"status"`
-}
-
-// LockStatusList holds several.
-type LockStatusList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-
-	Items []LockStatus `json:"items"`
-}
-
-// DeepCopyObject makes a LockStatus a runtime.Object. It is only printed, so that copies may
-// share what it points to.
-func (s *LockStatus) DeepCopyObject() runtime.Object { c := *s; return &c }
-
-// DeepCopyObject does the same for a list.
-func (l *LockStatusList) DeepCopyObject() runtime.Object { c := *l; return &c }
-
 // statusCommand is one call of status.
 type statusCommand struct {
 	env     *environment
 	printer printer
 	cluster cluster
-	zones   *inspect.Zones
 
 	everywhere, watch bool
-	observe           time.Duration
 	legacyName        string
 }
 
@@ -98,18 +67,16 @@ func newStatus(env *environment) *cobra.Command {
 		Short:   "Show who leads, in which zone, since when",
 		Long:    statusLong,
 		Example: statusExample,
-		Args:    anyLocks,
+		Args:    names("LOCK"),
 		RunE:    func(c *cobra.Command, args []string) error { return failed(s.run(c.Context(), args)) },
 
 		Annotations: roleStatus.marks(),
 	}
-	c.ValidArgsFunction = cobra.NoFileCompletions
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
 	f.BoolVarP(&s.watch, "watch", "w", false, "Print a line for each change.")
-	f.DurationVar(&s.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by this machine's clock. 0: trust the clock.")
 	f.StringVar(&s.legacyName, "legacy-name", "", "Name of the legacy lock. Default: the name on the Lease, or else the lock's.")
-	s.printer.addFlags(c, "wide", "name")
+	s.printer.addFlags(c, true)
 	return c
 }
 
@@ -119,18 +86,15 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 		return usage("name a lock or use --all-namespaces, not both: -n chooses the lock's namespace")
 	case s.legacyName != "" && len(args) != 1:
 		return usage("--legacy-name is for one lock: name it")
-	case s.observe < 0:
-		return usage("--observe=%s must not be negative", s.observe)
 	}
-	s.printer.namespaces = s.everywhere
-	if err := s.printer.complete(); err != nil {
+	err := s.printer.complete()
+	if err != nil {
 		return err
 	}
-	var err error
 	if s.cluster, err = s.env.cluster(roleStatus, s.everywhere); err != nil {
 		return err
 	}
-	s.cluster.LegacyName, s.zones = s.legacyName, s.cluster.zones()
+	s.cluster.LegacyName = s.legacyName
 	if s.watch {
 		return s.follow(ctx, args)
 	}
@@ -139,64 +103,79 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 		err = s.cluster.Surroundings(ctx, &found[0])
 	}
 	if err == nil {
-		err = s.cluster.Observe(ctx, found, s.env.now, s.observe)
-	}
-	if err == nil && len(found) == 0 {
-		err = s.tellNothing(ctx)
+		err = s.cluster.Observe(ctx, found, s.env.now)
 	}
 	if err != nil {
 		return err
 	}
-	var list []LockStatus
-	for _, e := range found {
-		list = append(list, s.describe(e))
+	if len(found) == 0 {
+		s.tellNothing()
 	}
-	if len(args) == 1 {
-		return s.printer.one(s.env.streams, list[0], s.env.now())
-	}
-	return s.printer.list(s.env.streams, list, s.env.now())
+	return s.print(found, len(args) == 1)
 }
 
 // find reads the locks with names, or if there are none, those of the namespace.
 func (s *statusCommand) find(ctx context.Context, names []string) (found []inspect.Election, err error) {
 	if len(names) == 0 {
-		found, err = s.cluster.Elections(ctx, s.cluster.namespace)
+		return s.cluster.Elections(ctx, s.cluster.namespace)
 	}
 	for _, name := range names {
 		e, err := s.cluster.Election(ctx, s.cluster.lock(name))
 		if err == nil && e.Nothing() {
-			err = s.cluster.absent(ctx, name)
+			err = s.cluster.absent(name)
 		}
 		if err != nil {
 			return nil, err
 		}
 		found = append(found, e)
 	}
-	s.zones.Find(ctx, found)
-	return found, err
+	return found, nil
 }
 
-// describe interprets an election, and adds who is next.
-func (s *statusCommand) describe(e inspect.Election) LockStatus {
-	status := LockStatus{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatus"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
-		Status:     e.Status(s.env.now()),
-	}
-	status.Status.Next = next(e, status.Status)
-	return status
-}
-
-// tellNothing says that there are no locks. It returns an error if even the namespace does
-// not exist.
-func (s *statusCommand) tellNothing(ctx context.Context) error {
-	unknown, err := s.cluster.checkNamespace(ctx, "note: ")
-	if err != nil {
-		return err
-	}
+func (s *statusCommand) tellNothing() {
 	s.env.tell("No locks found in %s. To see a lock that no zonelect program uses yet, name it: 'kubectl zonelect status LOCK'.\n", s.cluster.scope())
-	if unknown != "" {
-		s.env.tell("%s\n", unknown)
+}
+
+const kindOfStatus = "LockStatus"
+
+// lockStatus is what is printed of a lock for programs.
+type lockStatus struct {
+	Status inspect.Status `json:"status"`
+}
+
+// print prints locks; one alone with its candidates.
+func (s *statusCommand) print(found []inspect.Election, alone bool) error {
+	now, out := s.env.now(), s.env.streams.Out
+	if s.printer.objects != nil {
+		if alone {
+			return s.printer.object(out, kindOfStatus, found[0].NamespacedName, lockStatus{found[0].Status(now)})
+		}
+		var items []map[string]any
+		for _, e := range found {
+			o, err := object(kindOfStatus, e.NamespacedName, lockStatus{e.Status(now)})
+			if err != nil {
+				return err
+			}
+			items = append(items, o)
+		}
+		return s.printer.list(out, kindOfStatus+"List", items)
 	}
-	return nil
+	names, rows := s.table(found, now)
+	err := printTable(out, names, rows)
+	for _, e := range found {
+		status := e.Status(now)
+		for _, warning := range status.Warnings {
+			if alone || !strings.HasPrefix(warning, inspect.NobodyLeads) { // the row says that
+				s.env.tell("warning: %s: %s\n", e.Name, warning)
+			}
+		}
+		for _, note := range status.Notes {
+			s.env.tell("note: %s: %s\n", e.Name, note)
+		}
+		if alone && len(status.Candidates) > 0 {
+			names, rows := candidates(status)
+			err = errors.Join(err, say(out, "\n"), printTable(out, names, rows))
+		}
+	}
+	return err
 }

@@ -147,13 +147,13 @@ func TestPeopleLookAtLocksAndMoveThem(t *testing.T) {
 	watcher(exitOK, "status", "op-0", "op-1", "op-2", "held", "za")
 	watcher(exitError, "handover op-0 --to-zone zb", "ClusterRole zonelect-shift grants that")
 
-	onCall(exitRefused, "handover op-0 --to-zone zx", "is in zone zx")
-	onCall(exitRefused, "handover op-0 --to nobody", "has the identity nobody")
+	onCall(exitRefused, "handover op-0 --to-zone zx", "no other candidate is known in zone zx")
+	onCall(exitRefused, "handover op-0 --to nobody", "no candidate nobody is known")
 	onCall(exitOK, "handover op-0 --to-zone zb", "(zb)")
 	watcher(exitOK, "status op-0", "zb")
 
 	began := time.Now()
-	onCall(exitOK, "evacuate za", "lock")
+	onCall(exitOK, "evacuate za", "op-0", "marked", "op-1", "op-2", "moved")
 	for _, e := range seats[0].Events() {
 		if e.Event == "leading" && e.Time.After(began) {
 			t.Errorf("%s was led from the zone that is evacuated", e.Lock)
@@ -167,7 +167,7 @@ func TestPeopleLookAtLocksAndMoveThem(t *testing.T) {
 			t.Errorf("%s says of evacuations: %q", l.Name, evacuated)
 		}
 	}
-	onCall(exitOK, "restore za", fmt.Sprintf("is restored for %d locks", locks))
+	onCall(exitOK, "restore za", "op-0", "op-1", "op-2", "restored")
 	onCall(exitOK, "handover op-0 --to-zone za", "(za)")
 
 	for _, s := range seats {

@@ -153,7 +153,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	run(exitRefused, "migrate advance op -l app=op", "use --yes")
 	run(exitOK, "migrate advance op -l app=op --to sealed --yes", "went from phase dual to sealed", "have followed")
 	m.awaitConfigMap(t, "sealed", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 0 })
-	run(exitOK, "status op --no-headers", "sealed")
+	run(exitOK, "status op", "sealed")
 	run(exitRefused, "migrate clean op -l app=op --yes", "no-way-back")
 	run(exitOK, "migrate rollback op -l app=op --yes", "went from phase sealed to dual", "have followed")
 	run(exitRefused, "migrate rollback op -l app=op --yes", "without a legacy pod nobody leads")

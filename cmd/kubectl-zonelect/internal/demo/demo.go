@@ -38,10 +38,10 @@ type Event struct {
 
 // Term is a time in which a candidate worked as the leader.
 type Term struct {
-	Candidate string    `json:"candidate"`
-	Token     uint64    `json:"token"`
-	From      time.Time `json:"from"`
-	To        time.Time `json:"to,omitzero"` // zero if the work goes on
+	Candidate string
+	Token     uint64
+	From      time.Time
+	To        time.Time // zero if the work goes on
 }
 
 // Terms are the terms in events, by when they began.
@@ -121,14 +121,10 @@ const (
 
 // Promise is what zonelect promises, and whether it was kept.
 type Promise struct {
-	Name   string `json:"name"`
-	Result Result `json:"result"`
-	Text   string `json:"text"`
-	// Milliseconds is the figure, and Allowed the largest one that keeps the promise; none for a
-	// promise without a figure.
-	Milliseconds *int64 `json:"milliseconds,omitempty"`
-	Allowed      *int64 `json:"allowedMilliseconds,omitempty"`
-	Link         string `json:"link"` // where the promise is explained
+	Name   string
+	Result Result
+	Text   string
+	Link   string // where the promise is explained
 }
 
 // Page is where the demonstration is explained.
@@ -151,17 +147,6 @@ func (s Seen) Judge() []Promise {
 	return all
 }
 
-// Count returns how many promises have a result.
-func Count(all []Promise, r Result) int {
-	n := 0
-	for _, p := range all {
-		if p.Result == r {
-			n++
-		}
-	}
-	return n
-}
-
 func judged(r Result, format string, args ...any) Promise {
 	return Promise{Result: r, Text: fmt.Sprintf(format, args...)}
 }
@@ -172,8 +157,6 @@ func within(took, allowed time.Duration, format string) Promise {
 	if took > allowed {
 		p.Result = Broken
 	}
-	ms, most := took.Milliseconds(), allowed.Milliseconds()
-	p.Milliseconds, p.Allowed = &ms, &most
 	return p
 }
 

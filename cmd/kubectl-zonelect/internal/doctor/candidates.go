@@ -87,20 +87,19 @@ func (l Lock) candidate(c inspect.Candidate) []Finding {
 // spread says whether candidates are too few or too close together.
 func (l Lock) spread(present []inspect.Candidate) []Finding {
 	var f inspect.Findings
-	f.CheckSpread(present, l.ZonesWithNodes)
-	switch one := inspect.OneZone(present); {
+	f.CheckSpread(present)
+	switch {
+	case len(f.Warnings) == 0:
+		return nil
 	case len(present) == 1:
 		advice := "run at least two replicas, in different zones"
 		if l.lasts() < timing.Patient().LeaseDuration {
 			advice += "; if one is what you want, keep its election, and set --leader-elect-timing=patient, which loses no term in an outage of the API of 45s"
 		}
 		return []Finding{say(Warning, "%s", f.Warnings[0]).do("%s", advice)}
-	case one != "" && len(f.Notes) > 0:
-		return []Finding{say(Note, "%s", f.Notes[0]).do("only nodes in other zones can change that")}
-	case one != "":
-		return []Finding{say(Warning, "%s", f.Warnings[0]).do("use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", Page("install.md"))}
 	}
-	return nil
+	return []Finding{say(Warning, "%s", f.Warnings[0]).
+		do("if the cluster has other zones, use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", Page("install.md"))}
 }
 
 // checkEnvironment says what candidates do not know about themselves, and what nobody can see of the holder.
@@ -108,7 +107,7 @@ func checkEnvironment(l Lock) []Finding {
 	present := inspect.Present(l.Candidates)
 	var unaware []string
 	for _, c := range inspect.ByZone(present) {
-		if c.SaidZone() == "" {
+		if c.Zone == "" {
 			unaware = append(unaware, c.Identity)
 		}
 	}

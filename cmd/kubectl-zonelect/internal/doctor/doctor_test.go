@@ -19,7 +19,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -41,7 +40,7 @@ func TestOnlyAKnownAccountIsJudged(t *testing.T) {
 	l.Candidates = []inspect.Candidate{{Identity: "a_1", Part: &inspect.Part{ServiceAccount: "sa"}}}
 	l.Rights.Unknown = "forbidden"
 	all := checkRights(l)
-	if len(all) != 1 || all[0].Result != Note || !strings.Contains(all[0].Hint, "kubectl auth can-i update leases.coordination.k8s.io/op -n ns --as=system:serviceaccount:ns:sa") {
+	if len(all) != 1 || all[0].Result != Note || !strings.Contains(all[0].Text, "forbidden") {
 		t.Errorf("got %+v", all)
 	}
 }
@@ -120,27 +119,6 @@ func TestInAMigrationTheLegacyLockNeedsRightsToo(t *testing.T) {
 func TestALeaseWithoutADurationIsAProblem(t *testing.T) {
 	l := lockOf(func(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = nil })
 	if all := checkTiming(l); len(all) != 1 || all[0].Result != Problem || !strings.Contains(all[0].Text, "no candidate takes it") {
-		t.Errorf("got %+v", all)
-	}
-}
-
-// TestALegacyLockThatIsBeingDeletedNamesWhatKeepsIt: nobody needs to look for a collector that
-// is blocked.
-func TestALegacyLockThatIsBeingDeletedNamesWhatKeepsIt(t *testing.T) {
-	l := lockOf(func(*coordinationv1.Lease) {})
-	l.LegacyPod.Value = inspect.Gone
-	l.Legacy = &inspect.Legacy{Object: "configmap/op", Kind: ownerref.Legacy, Holder: "pod/old", Lingering: "the ConfigMap was deleted, and stays until its finalizers are gone: example.com/hold"}
-	if all := l.legacyHolder(); len(all) != 1 || all[0].Result != Warning || !strings.Contains(all[0].Text, "example.com/hold") || strings.Contains(all[0].Hint, "garbage collector") {
-		t.Errorf("got %+v", all)
-	}
-}
-
-// TestALeaseThatIsBeingDeletedIsToldOf: it is led by until it is gone.
-func TestALeaseThatIsBeingDeletedIsToldOf(t *testing.T) {
-	l := lockOf(func(lease *coordinationv1.Lease) {
-		lease.DeletionTimestamp, lease.Finalizers = &metav1.Time{Time: midnight}, []string{"example.com/hold"}
-	})
-	if all := checkState(l); len(all) != 2 || all[1].Result != Warning || !strings.Contains(all[1].Text, "example.com/hold") {
 		t.Errorf("got %+v", all)
 	}
 }

@@ -102,7 +102,7 @@ func (l Lock) stateFinding() Finding {
 			do("the work begins when that is over: see check legacy, or %s", l.plan())
 	case inspect.Stale:
 		if ago < 0 {
-			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("run this again with a longer --observe")
+			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("the clock of this machine or of the holder is wrong; %s", watch)
 		}
 		f := say(Problem, "%s holds the lock and does not renew it: %s", *s.Leader, note)
 		if r.LeaseDuration <= 0 {

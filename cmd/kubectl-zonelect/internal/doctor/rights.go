@@ -4,7 +4,6 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -21,7 +20,7 @@ type Right struct {
 	Resource  string
 	Name      string // empty if it is needed for all names
 	Namespace string
-	Without   string // what happens without it; empty if nobody can lead
+	Vital     bool // nobody can lead without it
 	Allowed   bool
 }
 
@@ -30,48 +29,28 @@ func (r Right) String() string {
 	return r.Verb + " " + strings.Trim(r.Resource+"."+r.Group, ".") + strings.TrimSuffix("/"+r.Name, "/")
 }
 
-// command is what asks for the permission by hand.
-func (r Right) command() string {
-	if r.Name != "" {
-		r.Name = named(r.Name, "NAME")
-	}
-	namespace := named(r.Namespace, "NAMESPACE")
-	return fmt.Sprintf("kubectl auth can-i %s -n %s --as=system:serviceaccount:%s:%s", r, namespace, namespace, named(r.Account, "SERVICE_ACCOUNT"))
-}
-
-// without says what happens without a verb on Leases, where somebody can lead nevertheless.
-var without = map[string]string{
-	apierror.Create: "a candidate cannot announce itself, or create the Lease if it is deleted",
-	apierror.List:   "candidates do not know of each other, so that none goes first",
-}
-
 // Needs returns the permissions that the candidates' service accounts need for the lock. create and list count
-// for all names: presences are Leases, too.
+// for all names: presences are Leases, too. Without these somebody leads, if there is a Lease.
 func (l Lock) Needs() []Right {
 	var all []Right
-	need := func(r Right, verbs ...string) {
-		for _, r.Verb = range verbs {
-			of := r
-			if r.Verb == apierror.Create || r.Verb == apierror.List {
-				of.Name = ""
-			}
-			if r.Group != "" && (r.Verb != apierror.Create || l.Lease != nil) {
-				of.Without = without[r.Verb]
-			}
-			all = append(all, of)
-		}
-	}
 	for _, account := range l.accounts() {
-		need(Right{Account: account, Group: apierror.Leases.Group, Resource: apierror.Leases.Name, Name: l.Name, Namespace: l.Namespace},
-			apierror.Get, apierror.Update, apierror.Watch, apierror.Create, apierror.List)
+		need := func(group, resource, name string, verbs ...string) {
+			for _, verb := range verbs {
+				r := Right{Account: account, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: l.Namespace, Vital: true}
+				if verb == apierror.Create || verb == apierror.List {
+					r.Name, r.Vital = "", group == "" || verb == apierror.Create && l.Lease == nil
+				}
+				all = append(all, r)
+			}
+		}
+		need(apierror.Leases.Group, apierror.Leases.Name, l.Name, apierror.Get, apierror.Update, apierror.Watch, apierror.Create, apierror.List)
 		if !l.migrating() {
 			continue
 		}
 		resource, name, elected := l.object()
-		old := Right{Account: account, Resource: resource, Name: name, Namespace: l.Namespace}
-		need(old, apierror.Get, apierror.Create, apierror.Update, apierror.Watch)
+		need("", resource, name, apierror.Get, apierror.Create, apierror.Update, apierror.Watch)
 		if !elected {
-			need(old, apierror.Delete)
+			need("", resource, name, apierror.Delete)
 		}
 	}
 	return all
@@ -102,22 +81,21 @@ func checkRights(l Lock) []Finding {
 		return nil // check candidates says why
 	}
 	if l.Rights.Unknown != "" {
-		return []Finding{say(Note, "whether the candidates may write the lock is not known: %s", l.Rights.Unknown).do("ask as somebody who may impersonate: %s", l.Needs()[1].command())}
+		return []Finding{say(Note, "whether the candidates may write the lock is not known: %s", l.Rights.Unknown)}
 	}
 	var all []Finding
-	missing := map[string][]string{} // by account, that without which it can lead nothing
-	for _, r := range l.Rights.Value {
-		switch {
-		case r.Allowed:
-		case r.Without == "":
-			missing[r.Account] = append(missing[r.Account], r.String())
-		default:
-			all = append(all, say(Warning, "service account %s may not %s: %s", r.Account, r, r.Without).do("apply %s", grant(named(r.Account, "SERVICE_ACCOUNT"), "lease")))
-		}
-	}
 	for _, account := range l.accounts() {
-		if lacks := missing[account]; len(lacks) > 0 {
-			all = append(all, say(Problem, "service account %s may not %s", account, strings.Join(lacks, ", ")).
+		result, lacks := Warning, []string(nil)
+		for _, r := range l.Rights.Value {
+			if r.Account == account && !r.Allowed {
+				lacks = append(lacks, r.String())
+				if r.Vital {
+					result = Problem
+				}
+			}
+		}
+		if len(lacks) > 0 {
+			all = append(all, say(result, "service account %s may not %s", account, strings.Join(lacks, ", ")).
 				do("apply %s", grant(named(account, "SERVICE_ACCOUNT"), l.bases()...)))
 		}
 	}
