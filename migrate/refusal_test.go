@@ -249,7 +249,8 @@ func TestFromCleanThereIsNoWayBackUnderALegacyLeader(t *testing.T) {
 		s.goes(s.Clean, migrate.Clean, "no-way-back")
 		s.runs("old")
 		s.holds("old")
-		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap")
+		time.Sleep(time.Second) // the leader's term ends
+		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap", "leader")
 		s.vanishes("old")
 		time.Sleep(15 * time.Second) // its term has ended
 		s.goes(s.Rollback, migrate.Dual)
