@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,17 +62,6 @@ func TestAServerThatRefusesIsLeft(t *testing.T) {
 	}
 }
 
-// TestARefusalWithoutABodyIsLeftToo: its connection is idle before the answer has come.
-func TestARefusalWithoutABodyIsLeftToo(t *testing.T) {
-	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	url, tr, _ := virtual(t, serve(t, true, 0, refuse), serve(t, true, 0, named("well")))
-	for _, want := range []string{"", "well"} {
-		if got := mustGet(t, t.Context(), tr, url); got != want {
-			t.Errorf("%q answered, want %q", got, want)
-		}
-	}
-}
-
 // TestAServerThatGoesOnRefusingPaysForFewHandshakes: it may shed load.
 func TestAServerThatGoesOnRefusingPaysForFewHandshakes(t *testing.T) {
 	url, tr, dials := virtual(t, serve(t, true, 0, answers(http.StatusTooManyRequests, "")))
@@ -99,52 +87,6 @@ func TestAllServersAreAskedBeforeOneThatRefused(t *testing.T) {
 		if got := mustGet(t, t.Context(), tr, all[0].URL); got != want {
 			t.Errorf("%s answered, want %s", got, want)
 		}
-	}
-}
-
-// TestAServerThatRefusesIsLeftByAllItsConnections: after a slow time, or where many elections
-// share a Transport, there are several.
-func TestAServerThatRefusesIsLeftByAllItsConnections(t *testing.T) {
-	const several = 3
-	var refuses atomic.Bool
-	came, goOn := make(chan bool), make(chan bool)
-	unwell := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
-		if refuses.Load() {
-			answers(http.StatusServiceUnavailable, "unwell")(w, r)
-			return
-		}
-		came <- true
-		<-goOn
-	})
-	well := serve(t, true, 0, named("well"))
-	cfg, dials := unwell.config(), new(atomic.Int64)
-	cfg.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		to := well
-		if dials.Add(1) <= several {
-			to = unwell
-		}
-		return new(net.Dialer).DialContext(ctx, network, to.listener.Addr().String())
-	}
-	tr := mustNew(t, cfg, calm())
-	var all sync.WaitGroup
-	for range several { // one after the other, each while those before it have connections
-		all.Go(func() {
-			if _, err := get(t.Context(), tr, unwell.URL); err != nil {
-				t.Error(err)
-			}
-		})
-		<-came
-	}
-	close(goOn)
-	all.Wait()
-	refuses.Store(true)
-	for _, want := range []string{"unwell", "well", "well", "well"} {
-		if got := mustGet(t, t.Context(), tr, unwell.URL); got != want {
-			t.Errorf("%s answered, want %s", got, want)
-		}
-	}
-	if n := dials.Load(); n != several+1 {
-		t.Errorf("%d dials, want one more than %d", n, several)
 	}
 }
 

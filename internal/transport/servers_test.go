@@ -30,16 +30,6 @@ func TestASilentServerIsOvertakenByTheNext(t *testing.T) {
 	}
 }
 
-func TestTheNearestServerIsAskedFirst(t *testing.T) {
-	near, far := serve(t, true, 0, named("near")), serve(t, true, 0, named("far"))
-	o := calm()
-	o.Servers = []string{near.URL, far.URL}
-	tr := mustNew(t, near.config(), o)
-	if got := mustGet(t, t.Context(), tr, near.URL); got != "near" {
-		t.Errorf("%s answered", got)
-	}
-}
-
 func TestARefusingServerIsLeftAtOnce(t *testing.T) {
 	near, far := serve(t, false, 0, named("near")), serve(t, false, 0, named("far"))
 	near.Close()

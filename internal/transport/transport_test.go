@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -40,15 +39,6 @@ func TestHTTP1IsSpokenThoughTheServerOffersHTTP2(t *testing.T) {
 		if got := mustGet(t, t.Context(), mustNew(t, s.config(), patient()), s.URL); got != "HTTP/1.1" {
 			t.Errorf("secure %v: the server saw %s", secure, got)
 		}
-	}
-}
-
-func TestAConnectionIsUsedAgainWhileItAnswers(t *testing.T) {
-	s := serve(t, true, 0, peer)
-	tr := mustNew(t, s.config(), calm())
-	first := mustGet(t, t.Context(), tr, s.URL)
-	if second := mustGet(t, t.Context(), tr, s.URL); second != first {
-		t.Errorf("%s, then %s", first, second)
 	}
 }
 
@@ -84,20 +74,6 @@ func TestAnAttemptThatEndsTakesItsConnectionWithIt(t *testing.T) {
 				t.Errorf("%s was used again", first)
 			}
 		})
-	}
-}
-
-func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
-	s := serve(t, true, 0, peer)
-	tr := mustNew(t, s.config(), calm())
-	first := mustGet(t, t.Context(), tr, s.URL)
-	fresh := mustGet(t, live.Since(t.Context(), time.Now()), tr, s.URL)
-	if fresh == first {
-		t.Errorf("%s served the request that wanted a fresh connection", first)
-	}
-	<-s.ended // the first is closed
-	if next := mustGet(t, t.Context(), tr, s.URL); next != fresh {
-		t.Errorf("the next request came from %s, want %s", next, fresh)
 	}
 }
 
@@ -143,18 +119,6 @@ func TestCloseConnectionsEndsRequestsAndDials(t *testing.T) {
 			t.Errorf("the dial ended with %v", err)
 		}
 	})
-}
-
-func TestARequestGivesUpWhenNobodyAnswers(t *testing.T) {
-	s := serve(t, true, 1000, peer)
-	tr := mustNew(t, s.config(), Options{AttemptTimeout: 20 * time.Millisecond, Patience: 50 * time.Millisecond})
-	_, err := get(t.Context(), tr, s.URL)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v: want a timeout", err)
-	}
-	if !strings.Contains(err.Error(), s.listener.Addr().String()) {
-		t.Errorf("%v: does not say where to", err)
-	}
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -274,94 +238,6 @@ func TestARequestThatTimesOutLeavesTheIdleConnections(t *testing.T) {
 		}
 	case <-onDead:
 		t.Error("the second request went by another dead connection")
-	}
-}
-
-func TestARetiredConnectionServesNoOtherRequest(t *testing.T) {
-	var refuse atomic.Bool
-	begin, end := make(chan struct{}), make(chan struct{})
-	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			begin <- struct{}{}
-			<-end
-		} else if refuse.Load() {
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-		peer(w, r)
-	})
-	tr := mustNew(t, s.config(), calm())
-	slow := make(chan string, 1)
-	go func() {
-		body, _ := get(t.Context(), tr, s.URL+"/slow")
-		slow <- body
-	}()
-	<-begin
-	refuse.Store(true)
-	mustGet(t, t.Context(), tr, s.URL) // with a certificate that was replaced meanwhile
-	refuse.Store(false)
-	end <- struct{}{}
-	old := <-slow
-	if next := mustGet(t, t.Context(), tr, s.URL); next == old {
-		t.Errorf("%s was used again", old)
-	}
-}
-
-// TestASlowRequestsConnectionIsForTheRequestAfterIt, and not for one that overtook it and
-// waits for a connection.
-func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
-	begin, end, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	hang := hanging(arrived)
-	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			begin <- struct{}{}
-			<-end
-		}
-		hang(w, r)
-	})
-	cfg, dials := s.config(), make(chan struct{}, 100)
-	var silent atomic.Bool
-	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if silent.Load() {
-			dials <- struct{}{}
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	tr := mustNew(t, cfg, calm())
-	first := mustGet(t, t.Context(), tr, s.URL)
-	silent.Store(true)
-	slow := make(chan string, 1)
-	go func() {
-		body, _ := get(t.Context(), tr, s.URL+"/slow")
-		slow <- body
-	}()
-	<-begin
-	ctx, cancel := context.WithCancel(live.Since(t.Context(), time.Now()))
-	defer cancel()
-	go func() { _, _ = get(ctx, tr, s.URL+"/hang") }()
-	<-dials
-	end <- struct{}{}
-	if got := <-slow; got != first {
-		t.Fatalf("the slow request went by %s, want %s", got, first)
-	}
-	next := make(chan string, 1)
-	ctx, giveUp := context.WithCancel(t.Context())
-	defer giveUp()
-	go func() {
-		body, _ := get(ctx, tr, s.URL)
-		next <- body
-	}()
-	select {
-	case got := <-next:
-		if got != first {
-			t.Errorf("the next request went by %s, want %s", got, first)
-		}
-	case <-arrived:
-		t.Error("the request that overtook took the connection")
-		giveUp()
-		cancel()
-		<-next
 	}
 }
 
