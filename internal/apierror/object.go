@@ -28,14 +28,9 @@ var (
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
 	Namespaces = Resource{Version: "v1", Name: "namespaces", Kind: "Namespace"}
-	Events     = Resource{Version: "v1", Name: "events", Kind: "Event"}
 
-	DaemonSets   = Resource{Group: "apps", Version: "v1", Name: "daemonsets", Kind: "DaemonSet", Since: "1.9"}
-	Deployments  = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}
-	ReplicaSets  = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Since: "1.9"}
-	StatefulSets = Resource{Group: "apps", Version: "v1", Name: "statefulsets", Kind: "StatefulSet", Since: "1.9"}
-
-	AccessReviews = Resource{Group: "authorization.k8s.io", Version: "v1", Name: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview", Since: "1.6"}
+	Deployments = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}
+	ReplicaSets = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Since: "1.9"}
 
 	SubjectAccessReviews = Resource{Group: "authorization.k8s.io", Version: "v1", Name: "subjectaccessreviews", Kind: "SubjectAccessReview", Since: "1.6"}
 )

@@ -44,12 +44,10 @@ type Server struct {
 	// Sealed says that Objects change only by requests and by the methods of the server, which
 	// then encodes each of them no more than once.
 	Sealed bool
-	// Admitting and Landing, if set, are called for each write, by several goroutines at a time
-	// and without Mu: where a real server mutates what is written, before it compares versions,
-	// and between that and the store. What the write was made from is read before both. If the
-	// object has changed when the write is to land, all of that begins again. A write for which
-	// one of them returns false never lands.
-	Admitting, Landing func(r *http.Request) bool
+	// Landing, if set, is called for each write, by several goroutines at a time and without Mu: after
+	// a real server has compared versions, and before the store. If the object has changed when the
+	// write is to land, all of that begins again. A write for which it returns false never lands.
+	Landing func(r *http.Request) bool
 	// Lingers, if set, says which objects stay with a deletionTimestamp when a client deletes
 	// them, as pods do, until Server.Delete.
 	Lingers func(path string) bool
@@ -177,9 +175,6 @@ func (a *Server) encoded(path string) json.RawMessage {
 	return Marshal(a.Objects[path])
 }
 
-// Raw returns an object as it was put last, as JSON; nil if there is none. The caller holds Mu.
-func (a *Server) Raw(path string) []byte { return a.raw[path] }
-
 // write makes what a request wants of the object as it is, and stores that if the object is
 // still the same once the write has been admitted and may land.
 func (a *Server) write(r *http.Request, body []byte) (int, any) {
@@ -189,16 +184,13 @@ func (a *Server) write(r *http.Request, body []byte) (int, any) {
 			return err.code, err.body
 		}
 		old := a.Objects[path]
-		if !a.pass(a.Admitting, r) {
-			return gone()
-		}
 		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
 			if code, body := check(r.Method, path, old, o); code != 0 {
 				return code, body
 			}
 		}
-		if !a.pass(a.Landing, r) {
-			return gone()
+		if !a.lands(r) {
+			return http.StatusGatewayTimeout, Status(http.StatusGatewayTimeout, "Timeout", "the write has not landed", "", "")
 		}
 		now := a.Objects[path]
 		if r.Method == http.MethodPost && now != nil {
@@ -236,19 +228,15 @@ func (a *Server) wanted(r *http.Request, body []byte) (path string, o Object, er
 	return path, o, nil
 }
 
-// pass has a hook hold a write up. The caller holds Mu.
-func (a *Server) pass(hook func(*http.Request) bool, r *http.Request) bool {
+// lands has Landing hold a write up. The caller holds Mu.
+func (a *Server) lands(r *http.Request) bool {
+	hook := a.Landing
 	if hook == nil {
 		return true
 	}
 	a.Mu.Unlock()
 	defer a.Mu.Lock()
 	return hook(r)
-}
-
-// gone is the answer to a client that waits no more.
-func gone() (int, any) {
-	return http.StatusGatewayTimeout, Status(http.StatusGatewayTimeout, "Timeout", "the write has not landed", "", "")
 }
 
 // check compares what a PUT or a DELETE was made for with what is there.

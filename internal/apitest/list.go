@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -145,26 +144,4 @@ func (a *Server) Put(path string, o any) {
 		meta["namespace"] = namespace
 	}
 	a.put(nil, kind, path, object)
-}
-
-// Backup copies all objects, and returns a function that restores them as from a backup of
-// etcd: versions go back, and all watches end.
-func (a *Server) Backup() (restore func()) {
-	a.Mu.Lock()
-	defer a.Mu.Unlock()
-	number, objects := a.number, map[string]Object{}
-	for path, o := range a.Objects {
-		objects[path] = Clone(o)
-	}
-	return func() {
-		a.Mu.Lock()
-		defer a.Mu.Unlock()
-		a.number, a.Objects, a.raw = number, map[string]Object{}, map[string]json.RawMessage{}
-		for path, o := range objects {
-			a.Objects[path] = Clone(o)
-		}
-		a.history = slices.DeleteFunc(a.history, func(c change) bool { return c.number > number })
-		close(a.ended)
-		a.ended = make(chan struct{})
-	}
 }

@@ -60,17 +60,9 @@ var errPageGone = errors.New("the list took so long that the server has forgotte
 // are at some moment after the call; empty ones mean all. It asks for them in pages, each with
 // one linearizable request, all of the moment of the first.
 func List[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string) (Listing[T], error) {
-	return Collect[T, P](ctx, client, Query{Resource: resource, Namespace: namespace, Selector: selector}, func(e Event[P]) P { return e.Object })
-}
-
-// Collect lists objects, and keeps what keep returns of each, unless that is nil.
-func Collect[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, keep func(Event[P]) P) (Listing[T], error) {
 	var all Listing[T]
-	version, err := ListEach(ctx, client, q, func() { all.Items = nil }, func(e Event[P]) {
-		if o := keep(e); o != nil {
-			all.Items = append(all.Items, *o)
-		}
-	})
+	q := Query{Resource: resource, Namespace: namespace, Selector: selector}
+	version, err := ListEach(ctx, client, q, func() { all.Items = nil }, func(e Event[P]) { all.Items = append(all.Items, *e.Object) })
 	if err != nil {
 		return Listing[T]{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,11 +64,14 @@ func TestAReadIsLinearizable(t *testing.T) {
 	if got, err := rawapi.New[corev1.ConfigMap](client, name).Get(t.Context()); err != nil || got.ResourceVersion != "102" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	keep := func(e rawapi.Event[*corev1.ConfigMap]) *corev1.ConfigMap { return e.Object }
 	for cached, want := range map[bool]string{false: "102", true: "101"} {
-		got, err := rawapi.Collect(t.Context(), client, rawapi.Query{Resource: apierror.ConfigMaps, Namespace: "ns", Cached: cached}, keep)
-		if err != nil || got.ResourceVersion != want || len(got.Items) != 1 || got.Items[0].ResourceVersion != want {
-			t.Errorf("cached %v: %v, %v", cached, got, err)
+		var got []string
+		q := rawapi.Query{Resource: apierror.ConfigMaps, Namespace: "ns", Cached: cached}
+		version, err := rawapi.ListEach(t.Context(), client, q, func() {}, func(e rawapi.Event[*corev1.ConfigMap]) {
+			got = append(got, e.Object.ResourceVersion)
+		})
+		if err != nil || fmt.Sprint(version) != want || !slices.Equal(got, []string{want}) {
+			t.Errorf("cached %v: %d with %q, %v", cached, version, got, err)
 		}
 	}
 }
