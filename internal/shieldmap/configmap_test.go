@@ -6,6 +6,7 @@ package shieldmap
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -204,21 +205,29 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 	sealing := State{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
 	read := ownerref.Recognize
 	a := apitest.LeaseRef("lock.a", "lease-a")
+	many := one
+	for i := range record.MaxLegacyPods + 1 {
+		many.Presumed = append(many.Presumed, podOf(fmt.Sprint(i)))
+	}
 	for name, tc := range map[string]struct {
 		do   func(m *ConfigMap) error
 		says string
 	}{
-		"put up armed":      {putUp(arm), "cannot be armed"},
-		"put up for nobody": {putUp(State{}), "for ever"},
+		"put up armed":         {putUp(arm), "cannot be armed"},
+		"put up for nobody":    {putUp(State{}), "for ever"},
+		"too much to remember": {putUp(many), "at most 100"},
 
-		"change nothing":            {changed(read(nil), one), "it is absent"},
-		"change a legacy lock":      {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
-		"change what is not a lock": {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
-		"take the last presence":    {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "for ever"},
-		"seal what is not armed":    {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
-		"remove nothing":            {removed(read(nil)), "it is absent"},
-		"remove what is not a lock": {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
-		"remove a record made up":   {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
+		"change nothing":                 {changed(read(nil), one), "it is absent"},
+		"change a record made up":        {changed(ownerref.Record{Kind: ownerref.Shield}, one), "was not read from"},
+		"change a legacy lock":           {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
+		"change what is not a lock":      {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
+		"take the last presence":         {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "for ever"},
+		"seal what is not armed":         {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
+		"seal what was not here sealed":  {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
+		"remove nothing":                 {removed(read(nil)), "it is absent"},
+		"remove what is not a lock":      {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
+		"remove a lock of another owner": {removed(read(apitest.ConfigMap(nil, metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}))), "Node n"},
+		"remove a record made up":        {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, m, sent := newMap(t)

@@ -100,8 +100,11 @@ func (s State) references(old []metav1.OwnerReference) []metav1.OwnerReference {
 	return refs
 }
 
-// check returns an error if nothing would ever remove a shield like s.
+// check returns an error if nothing would ever remove a shield like s, or if not all of s would be read.
 func (s State) check() error {
+	if most := max(len(s.Seen), len(s.Presumed)); most > record.MaxLegacyPods {
+		return fmt.Errorf("%d legacy pods are too many to remember, at most %d are", most, record.MaxLegacyPods)
+	}
 	if len(s.Presences) == 0 && !s.Stage.Seals() {
 		return fmt.Errorf("in phase %q a shield without presences would keep legacy pods out for ever: remove it instead", s.Stage.Phase)
 	}

@@ -510,6 +510,9 @@ var mutants = []mutant{
 		"internal/shieldmap/state.go", `	writePods(cm.Annotations, record.AnnotationPresumedGone, s.Presumed)
 `, ``,
 		"internal/shieldmap/TestM11TheShieldNamesThePodsThatArePresumedGone"},
+	{"M11", "a shield is armed that presumes more pods gone than it can name",
+		"internal/shieldmap/state.go", `most > record.MaxLegacyPods {`, `most < 0 {`,
+		"internal/shieldmap/TestWhatMustNotBeIsNotSent"},
 	{"M12", "a candidate on the Lease alone campaigns in phase dual",
 		"internal/record/stage.go", `case s.Phase == PhaseLegacy || s.Phase == PhaseDual:`, `case s.Phase == PhaseLegacy:`,
 		"locks/multilock/TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix"},
