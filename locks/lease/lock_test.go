@@ -14,10 +14,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -179,6 +182,22 @@ func TestAnOddDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 		}
 		if len(warnings) != tc.warnings || !strings.Contains(warnings[len(warnings)-1], tc.says) {
 			t.Errorf("want %d warnings, the last of which says %q: %q", tc.warnings, tc.says, warnings)
+		}
+	}
+}
+
+// TestM12ALeaseWhosePhaseIsForOthersIsBarred, whoever reads it: only the lock of a migration lifts that.
+func TestM12ALeaseWhosePhaseIsForOthersIsBarred(t *testing.T) {
+	server, client := newAPIServer(t)
+	l := mustNew(t, client)
+	for phase, barred := range map[record.Phase]bool{
+		record.PhaseLegacy: true, record.PhaseDual: true, record.PhaseSealed: false, record.PhaseClean: false,
+	} {
+		server.Put(path, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: "lock", Namespace: "ns", UID: "1", Annotations: record.WriteStage(nil, record.Stage{Phase: phase, Step: 1}),
+		}})
+		if s, err := l.Read(t.Context()); err != nil || (s.Barred != "") != barred {
+			t.Errorf("in phase %s it is barred by %q, %v", phase, s.Barred, err)
 		}
 	}
 }

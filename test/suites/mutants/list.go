@@ -527,7 +527,7 @@ var mutants = []mutant{
 		"locks/multilock/TestM12APhaseThatChangesDuringALookCounts"},
 	{"M12", "a candidate campaigns for a Lease whose phase is for others",
 		"locks/lease/lock.go", `s.Barred = record.StageOf(s.Version).Bars(record.LegacyOf(s.Version))`, `_ = record.StageOf`,
-		"operator/TestM12NoGroupTakesALockInAPhaseThatForbidsIt"},
+		"locks/lease/TestM12ALeaseWhosePhaseIsForOthersIsBarred"},
 	{"barred", "a term goes on when its record is barred",
 		"election/guardian.go", `if !l.permission.Granted || l.observer.Newest().Barred != "" {`, `if !l.permission.Granted {`,
 		"election/TestALeaderStopsInGoodOrderWhenItsRecordIsBarred"},
