@@ -135,10 +135,10 @@ func (a *auditCommand) look(ctx context.Context) ([]audit.Election, []doctor.Fin
 		return nil, nil, err
 	}
 	pods := read(a.cluster, func() (map[string]audit.Pod, error) {
-		all := map[string]audit.Pod{}
-		_, err := collect(ctx, a.cluster.Core, rawapi.Query{Resource: apierror.Pods, Namespace: a.cluster.namespace}, func(p *corev1.Pod) (string, bool) {
-			all[p.Namespace+"/"+p.Name] = audit.PodOf(p)
-			return "", false
+		var all map[string]audit.Pod
+		q := rawapi.Query{Resource: apierror.Pods, Namespace: a.cluster.namespace}
+		_, err := rawapi.ListEach(ctx, a.cluster.Core, q, func() { all = map[string]audit.Pod{} }, func(e rawapi.Event[*corev1.Pod]) {
+			all[e.Object.Namespace+"/"+e.Object.Name] = audit.PodOf(e.Object)
 		})
 		return all, err
 	})
