@@ -27,7 +27,6 @@ var (
 	Endpoints  = Resource{Version: "v1", Name: "endpoints", Kind: "Endpoints"}
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
-	Namespaces = Resource{Version: "v1", Name: "namespaces", Kind: "Namespace"}
 
 	Deployments = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}
 	ReplicaSets = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Since: "1.9"}

@@ -24,16 +24,3 @@ func ByZones(preferred []string) string {
 	}
 	return text
 }
-
-// PreferredZones reverses ByZones. known is false if the text does not say how the candidate
-// finds its takeover delay, or if it has a way of its own.
-func PreferredZones(text string) (preferred []string, known bool) {
-	kind, zones, _ := strings.Cut(text, " ")
-	if kind != byZones {
-		return nil, false
-	}
-	if zones == "" {
-		return nil, true
-	}
-	return strings.Split(zones, ","), true
-}
