@@ -21,7 +21,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/environment"
-	"github.com/zonelect/zonelect/internal/events"
 	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
@@ -29,6 +28,7 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/multilock/twin"
+	"github.com/zonelect/zonelect/operator/internal/events"
 )
 
 // Election is an operator's part in its election: an election.Elector with all that it needs.

@@ -10,5 +10,5 @@ import (
 )
 
 func TestEachGoroutineIsListed(t *testing.T) {
-	doctest.CheckGoroutines(t, "../internal/transport", "../internal/events")
+	doctest.CheckGoroutines(t, "../internal/transport", "internal/events")
 }
