@@ -22,7 +22,6 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/plain"
-	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -45,7 +44,7 @@ type Election struct {
 }
 
 // processLock is replaced by tests, whose process is in no container.
-var processLock = proof.ProcessLock
+var processLock = environment.ProcessLock
 
 // Run takes part in the election of that name until ctx ends, and calls lead for each term
 // that this process wins: see election.Elector.Run. It returns the result of that call, or

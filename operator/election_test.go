@@ -28,8 +28,8 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/legacypods"
-	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -87,7 +87,7 @@ func TestRunNeedsNothingButANameInAPod(t *testing.T) {
 func TestTheNextProcessOfTheLeadersContainerLeadsAtOnce(t *testing.T) {
 	server, o := inPod(t)
 	processLock = func() string { return "lock/2" }
-	t.Cleanup(func() { processLock = proof.ProcessLock })
+	t.Cleanup(func() { processLock = environment.ProcessLock })
 	server.Put(leasePath, apitest.Object{
 		"metadata": apitest.Object{"name": "op", "namespace": "ns", "uid": "l", "annotations": apitest.Object{
 			record.AnnotationHolder: "other", record.AnnotationProcessLock: "lock/1",
@@ -468,7 +468,7 @@ func TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd(t *testing.T) 
 	t.Setenv("POD_UID", rand.Text())
 	o.WorkOutlivesProcess = true
 	processLock = func() string { return "lock/1" }
-	t.Cleanup(func() { processLock = proof.ProcessLock })
+	t.Cleanup(func() { processLock = environment.ProcessLock })
 	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
 		server.Mu.Lock()
 		defer server.Mu.Unlock()

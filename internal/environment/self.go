@@ -19,7 +19,6 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -188,7 +187,7 @@ func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Kn
 		sender, from = fromServer(ctx, cfg, log), FromServer
 	}
 	mounts, _ := os.ReadFile(mountsFile) // elsewhere than on Linux there is none
-	if in := proof.MountedPod(string(mounts)); in != "" && sender.Pod.UID != "" && in != string(sender.Pod.UID) {
+	if in := mountedPod(string(mounts)); in != "" && sender.Pod.UID != "" && in != string(sender.Pod.UID) {
 		log.Info("the API server knows this process by another pod than it runs in, as with a token that was copied: that pod does not count", "pod", sender.Pod.Name, "uid", string(sender.Pod.UID), "from", from, "runsIn", in)
 		sender = presence.Sender{}
 	}

@@ -49,7 +49,7 @@ var house = map[string]string{
 	"locks/multilock/twin":               "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
 	"migrate":                  "kubernetes internal/apierror internal/inspect internal/legacypods internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
-	"operator":                 "kubernetes logr otel pflag election election/status election/timing internal/environment internal/legacypods internal/phase internal/plain internal/presence internal/proof internal/record internal/transport locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin operator/internal/events zone",
+	"operator":                 "kubernetes logr otel pflag election election/status election/timing internal/environment internal/legacypods internal/phase internal/plain internal/presence internal/record internal/transport locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin operator/internal/events zone",
 	"operator/internal/events": "kubernetes logr election election/status internal/environment",
 
 	"zone": "election election/status locks",
@@ -57,7 +57,7 @@ var house = map[string]string{
 	"zone/lookup.go": "kubernetes locks",
 
 	"internal/apierror":    "kubernetes locks",
-	"internal/environment": "kubernetes logr backoff election/timing internal/patience internal/phase internal/presence internal/proof internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
+	"internal/environment": "kubernetes logr backoff election/timing internal/patience internal/phase internal/presence internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
 	"internal/evacuations": "",
 	"internal/handovers":   "locks",
 	"internal/httpserver":  "",
@@ -69,7 +69,6 @@ var house = map[string]string{
 	"internal/phase":       "kubernetes logr election/timing internal/patience internal/presence internal/record locks locks/lease locks/ownerref",
 	"internal/plain":       "logr",
 	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/patience internal/rawapi internal/record internal/sleep locks",
-	"internal/proof":       "",
 	"internal/rawapi":      "kubernetes internal/apierror internal/record",
 	"internal/record":      "kubernetes logr locks",
 	"internal/shieldmap":   "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",

@@ -586,12 +586,12 @@ var mutants = []mutant{
 		"election/internal/rules/death.go", `o.uid != s.Version.UID || `, ``,
 		"election/internal/rules/TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor"},
 	{"proof", "a later process of a container has a process lock",
-		"internal/proof/lock_linux.go", `pid != 1 || `, ``,
-		"internal/proof/TestS3OnlyTheFirstProcessOfAContainerHasAProcessLock"},
+		"internal/environment/processlock_linux.go", `pid != 1 || `, ``,
+		"internal/environment/TestS3OnlyTheFirstProcessOfAContainerHasAProcessLock"},
 	{"proof", "a process lock that another process has is taken",
-		"internal/proof/lock_linux.go", `		_ = syscall.Close(fd)
+		"internal/environment/processlock_linux.go", `		_ = syscall.Close(fd)
 		return ""`, `		_ = syscall.Close(fd)`,
-		"internal/proof/TestS3AProcessLockIsFreedByTheEndOfItsProcessAlone"},
+		"internal/environment/TestS3AProcessLockIsFreedByTheEndOfItsProcessAlone"},
 	{"handover", "a term is handed over to somebody who is not there",
 		"election/handover.go", `if len(fit) == 0 {
 		return "", unfit

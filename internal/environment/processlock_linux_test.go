@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package proof
+package environment
 
 import (
 	"bufio"
@@ -20,8 +20,8 @@ import (
 // envHolder makes this program a process that has the process lock of the pod of that UID; its child
 // only sleeps.
 const (
-	envHolder = "PROOF_TEST_HOLDER"
-	envChild  = "PROOF_TEST_CHILD"
+	envHolder = "PROCESSLOCK_TEST_HOLDER"
+	envChild  = "PROCESSLOCK_TEST_CHILD"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(envChild) != "":
 		time.Sleep(time.Hour)
 	case pod != "":
-		lock := take(1, mountsOf(pod, "main"))
+		lock := takeProcessLock(1, mountsOf(pod, "main"))
 		child := exec.Command("/proc/self/exe")
 		child.Env = append(os.Environ(), envChild+"=1")
 		if err := child.Start(); err != nil {
@@ -80,15 +80,15 @@ func TestS3AProcessLockIsFreedByTheEndOfItsProcessAlone(t *testing.T) {
 	if held == "" {
 		t.Fatal("a free process lock is not taken")
 	}
-	if again := take(1, mountsOf(pod, "main")); again != "" {
+	if again := takeProcessLock(1, mountsOf(pod, "main")); again != "" {
 		t.Errorf("TWO LEADERS: %s is taken while it is held: %s", held, again)
 	}
 	kill()
-	next := take(1, mountsOf(pod, "main"))
+	next := takeProcessLock(1, mountsOf(pod, "main"))
 	if path.Dir(next) != path.Dir(held) || path.Base(next) == path.Base(held) {
 		t.Errorf("after the end of %s the next process has %s", held, next)
 	}
-	if again := take(1, mountsOf(pod, "main")); again != "" {
+	if again := takeProcessLock(1, mountsOf(pod, "main")); again != "" {
 		t.Errorf("it is taken twice in one process: %s", again)
 	}
 }
@@ -109,7 +109,7 @@ func TestS3OnlyTheFirstProcessOfAContainerHasAProcessLock(t *testing.T) {
 			"41 40 0:20 /run/kata-containers/shared/containers/c36d-46-termination-log /dev/termination-log rw - tmpfs tmpfs rw\n"},
 		"gVisor": {1, "41 40 0:13 / /etc/hosts rw - 9p none rw\n42 40 0:13 / /dev/termination-log rw - 9p none rw\n"},
 	} {
-		if lock := take(tc.pid, tc.mounts); lock != "" {
+		if lock := takeProcessLock(tc.pid, tc.mounts); lock != "" {
 			t.Errorf("%s has the process lock %s", name, lock)
 		}
 	}
@@ -123,7 +123,7 @@ func TestS3EachContainerHasAProcessLockOfItsOwn(t *testing.T) {
 	pod, other := rand.Text(), rand.Text()
 	seen := map[string]bool{}
 	for _, mounts := range []string{mountsOf(pod, "main"), mountsOf(pod, "other"), mountsOf(other, "main")} {
-		lock := take(1, mounts)
+		lock := takeProcessLock(1, mounts)
 		if lock == "" || seen[path.Dir(lock)] || strings.Count(lock, "/") != 3 {
 			t.Errorf("it has %q beside %v", lock, seen)
 		}
@@ -137,7 +137,7 @@ func TestS3EachContainerHasAProcessLockOfItsOwn(t *testing.T) {
 			t.Log("namespaces are not permitted here:", err)
 			return
 		}
-		apart <- take(1, mountsOf(pod, "main"))
+		apart <- takeProcessLock(1, mountsOf(pod, "main"))
 	}()
 	if lock, permitted := <-apart; permitted && (lock == "" || seen[path.Dir(lock)]) {
 		t.Errorf("in another network namespace it has %q beside %v", lock, seen)

@@ -1,23 +1,18 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proof proves that the process that holds a lock has ended, so that its lease need not run
-// out. The proof is the process lock of its container, see [ProcessLock]. Nothing else proves anything.
-//
-// Only the end of the container's processes is proven: what they sent before may land later. See
-// docs/design.md.
-package proof
+package environment
 
 import (
 	"slices"
 	"strings"
 )
 
-// MountedContainer returns the name of the container that a process of that pod runs in, from
+// mountedContainer returns the name of the container that a process of that pod runs in, from
 // its mounts as proc(5) lists them. The kubelet mounts each container's termination log from a
 // directory that is named after the pod's UID and the container. It is empty if there is no such
 // mount, as in a virtual machine, or if mounts are of several containers.
-func MountedContainer(mounts, podUID string) string {
+func mountedContainer(mounts, podUID string) string {
 	const root = 3 // the field that tells from where in its file system a mount comes
 	var seen []string
 	for line := range strings.Lines(mounts) {
@@ -39,10 +34,10 @@ func common(texts []string) string {
 	return texts[0]
 }
 
-// MountedPod returns the UID of the pod that a process runs in, from its mounts as proc(5) lists them:
+// mountedPod returns the UID of the pod that a process runs in, from its mounts as proc(5) lists them:
 // the kubelet mounts /etc/hosts and the termination log from a directory that is named after it. It is
 // empty if there is no such mount, or if mounts are of several pods.
-func MountedPod(mounts string) string {
+func mountedPod(mounts string) string {
 	const target, root = 4, 3
 	var seen []string
 	for line := range strings.Lines(mounts) {

@@ -3,7 +3,7 @@
 
 //go:build !linux
 
-package proof
+package environment
 
 // ProcessLock returns nothing: there are no abstract sockets here.
 func ProcessLock() string { return "" }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package proof
+package environment
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestAContainersNameIsReadFromTheKubeletsMounts(t *testing.T) {
 		"1 2 3\n\n":                                                       "",
 		"":                                                                "",
 	} {
-		if got := MountedContainer(mounts, "u"); got != want {
+		if got := mountedContainer(mounts, "u"); got != want {
 			t.Errorf("%q, want %q: %s", got, want, mounts)
 		}
 	}
@@ -50,7 +50,7 @@ func TestAPodsUIDIsReadFromTheKubeletsMounts(t *testing.T) {
 		"1 2\n\n": "",
 		"":        "",
 	} {
-		if got := MountedPod(mounts); got != want {
+		if got := mountedPod(mounts); got != want {
 			t.Errorf("%q, want %q: %s", got, want, mounts)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package proof
+package environment
 
 import (
 	"crypto/rand"
@@ -18,6 +18,9 @@ import (
 // name of this process, as locks.Details.ProcessLock has it. It is empty if this process does not
 // get the lock, or is not the first process of a container of the kubelet's.
 //
+// It proves that the process that holds a lock has ended, so that its lease need not run out. Nothing
+// else proves that. What the container's processes sent before may land later, see docs/design.md.
+//
 // The lock is a socket with an abstract name, made of the pod's UID and the container's name. Only
 // the kernel frees it, at the end of the process. Which socket it is depends on the boot and the
 // network namespace, too. Whoever is the first process of the same container later, and gets that
@@ -30,12 +33,12 @@ import (
 // cut off.
 var ProcessLock = sync.OnceValue(func() string {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it nothing is known
-	return take(os.Getpid(), string(mounts))
+	return takeProcessLock(os.Getpid(), string(mounts))
 })
 
-func take(pid int, mounts string) string {
-	pod := MountedPod(mounts)
-	container := MountedContainer(mounts, pod)
+func takeProcessLock(pid int, mounts string) string {
+	pod := mountedPod(mounts)
+	container := mountedContainer(mounts, pod)
 	if pid != 1 || pod == "" || container == "" {
 		return ""
 	}
