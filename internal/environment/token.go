@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/transport"
 )
 
@@ -117,5 +117,5 @@ func asked[T any](ctx context.Context, cfg *rest.Config, most patienceOf, ask fu
 	if err != nil {
 		return answer, err
 	}
-	return patience.Ask(ctx, most.overtakes, most.all, func(ctx context.Context) (T, error) { return ask(ctx, client) })
+	return rawapi.Ask(ctx, most.overtakes, most.all, func(ctx context.Context) (T, error) { return ask(ctx, client) })
 }

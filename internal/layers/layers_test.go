@@ -45,7 +45,7 @@ var house = map[string]string{
 
 	"locks/multilock":                    "kubernetes election/timing internal/presence locks locks/lease locks/ownerref",
 	"locks/multilock/internal/candidate": "backoff internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
-	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/patience internal/phase internal/presence internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock locks/multilock/internal/candidate locks/ownerref",
+	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/phase internal/presence internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock locks/multilock/internal/candidate locks/ownerref",
 	"locks/multilock/twin":               "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
 	"migrate":                  "kubernetes internal/apierror internal/inspect internal/legacypods internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
@@ -57,7 +57,7 @@ var house = map[string]string{
 	"zone/lookup.go": "kubernetes locks",
 
 	"internal/apierror":    "kubernetes locks",
-	"internal/environment": "kubernetes logr backoff election/timing internal/patience internal/phase internal/presence internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
+	"internal/environment": "kubernetes logr backoff election/timing internal/phase internal/presence internal/rawapi internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
 	"internal/evacuations": "",
 	"internal/handovers":   "locks",
 	"internal/httpserver":  "",
@@ -65,11 +65,10 @@ var house = map[string]string{
 	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
 	"internal/live":        "",
 	"internal/metrics":     "otel locks",
-	"internal/patience":    "kubernetes internal/live locks", // the errors of the API
-	"internal/phase":       "kubernetes logr election/timing internal/patience internal/presence internal/record locks locks/lease locks/ownerref",
+	"internal/phase":       "kubernetes logr election/timing internal/presence internal/rawapi internal/record locks locks/lease locks/ownerref",
 	"internal/plain":       "logr",
-	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/patience internal/rawapi internal/record internal/sleep locks",
-	"internal/rawapi":      "kubernetes internal/apierror internal/record",
+	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
+	"internal/rawapi":      "kubernetes internal/apierror internal/live internal/record locks",
 	"internal/record":      "kubernetes logr locks",
 	"internal/shieldmap":   "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"internal/sleep":       "",

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -103,7 +103,7 @@ var ErrPhase = errors.New("not in this phase")
 // server as the election.
 func (g *Guard) checkNoLegacy(ctx context.Context) error {
 	t := g.timing
-	r, err := patience.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, g.configMap.Read) // the dial and the answer may take a RenewDeadline each
+	r, err := rawapi.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, g.configMap.Read) // the dial and the answer may take a RenewDeadline each
 	switch {
 	case errors.Is(err, locks.ErrForbidden):
 		g.log.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())

@@ -17,7 +17,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/live"
-	"github.com/zonelect/zonelect/internal/patience"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -63,7 +63,7 @@ type Keeper struct {
 	peersChanged chan struct{} // the peers have changed
 	remakes      sleep.Again   // of the presence, when it was deleted
 
-	limit *patience.Limit // of the requests for it
+	limit *rawapi.Limit // of the requests for it
 
 	mu         sync.Mutex
 	ends       string // why this candidate is to end; empty if it is not
@@ -92,7 +92,7 @@ func NewKeeper(c KeeperConfig) *Keeper {
 		again: make(chan struct{}, 1), healed: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
 		zone: c.Candidate.Zone, podless: c.Pod.Name == "" || c.Pod.UID == "",
 		remakes: sleep.Again{First: c.Timing.RenewInterval / 10, Most: most},
-		limit:   patience.NewLimit(c.Timing.AttemptTimeout, c.Timing.RenewDeadline),
+		limit:   rawapi.NewLimit(c.Timing.AttemptTimeout, c.Timing.RenewDeadline),
 	}
 }
 

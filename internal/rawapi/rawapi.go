@@ -3,7 +3,7 @@
 
 // Package rawapi reads, writes and watches one object of the Kubernetes API, with one request
 // for each operation. client-go neither delays nor repeats a request: that is up to the
-// caller, who knows how long it may take.
+// caller, who knows how long it may take. [Ask] and [Limit] bound requests that are not the elector's own.
 //
 // Every error is one of package apierror.
 package rawapi

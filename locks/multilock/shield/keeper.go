@@ -14,7 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zonelect/zonelect/internal/legacypods"
-	"github.com/zonelect/zonelect/internal/patience"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -46,7 +46,7 @@ type keeper struct {
 	making  bool              // a shield is being put up
 	early   []ownerref.Record // what the watch showed while making
 	results chan result
-	limits  map[action]*patience.Limit
+	limits  map[action]*rawapi.Limit
 	retries *backoff.ExponentialBackOff
 	retryAt time.Time
 	failing action // the action that failed last and has not succeeded since
@@ -82,7 +82,7 @@ func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 		permit:  permit,
 		results: make(chan result, 1),
 		retries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
-		limits:  map[action]*patience.Limit{},
+		limits:  map[action]*rawapi.Limit{},
 
 		remakes: sleep.Again{First: s.config.Timing.RenewInterval / 10, Most: s.config.Timing.RenewInterval},
 
@@ -300,7 +300,7 @@ func (k *keeper) act(ctx context.Context, do action) {
 		ctx, cancel = context.WithTimeout(ctx, k.term.term.TrustedFor())
 	}
 	if k.limits[do] == nil { // reads may be fast where writes are slow
-		k.limits[do] = patience.NewLimit(k.shield.config.Timing.AttemptTimeout, k.shield.config.Timing.RenewDeadline)
+		k.limits[do] = rawapi.NewLimit(k.shield.config.Timing.AttemptTimeout, k.shield.config.Timing.RenewDeadline)
 	}
 	ctx, done := k.limits[do].Of(ctx, requests)
 	k.busy, k.making = true, do == putUp

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package patience_test
+package rawapi_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/live"
-	"github.com/zonelect/zonelect/internal/patience"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -51,7 +51,7 @@ func TestTheFirstAnswerCountsHoweverSlow(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				var reads atomic.Int32
-				_, err := patience.Ask(t.Context(), 2*time.Second, 20*time.Second, func(ctx context.Context) (time.Duration, error) {
+				_, err := rawapi.Ask(t.Context(), 2*time.Second, 20*time.Second, func(ctx context.Context) (time.Duration, error) {
 					i := int(reads.Add(1)) - 1
 					var err error
 					if i < len(test.errs) {
@@ -72,7 +72,7 @@ func TestWhatOvertakesAReadNeedsAConnectionThatHasLivedSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		since := make(chan time.Time, 4)
-		_, _ = patience.Ask(t.Context(), 2*time.Second, 20*time.Second, func(ctx context.Context) (time.Duration, error) {
+		_, _ = rawapi.Ask(t.Context(), 2*time.Second, 20*time.Second, func(ctx context.Context) (time.Duration, error) {
 			alive, _ := live.Wanted(ctx)
 			since <- alive
 			return after(ctx, time.Hour, nil)
@@ -87,7 +87,7 @@ func TestWhatOvertakesAReadNeedsAConnectionThatHasLivedSince(t *testing.T) {
 
 func TestALimitFollowsTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := patience.NewLimit(2*time.Second, 10*time.Second)
+		l := rawapi.NewLimit(2*time.Second, 10*time.Second)
 		try := func(takes time.Duration) bool {
 			ctx, done := l.Of(t.Context(), 1)
 			defer done()
@@ -111,7 +111,7 @@ func TestALimitFollowsTheServer(t *testing.T) {
 		}
 		ctx, end := context.WithCancel(t.Context())
 		end()
-		_, done := patience.NewLimit(1, 2).Of(ctx, 3)
+		_, done := rawapi.NewLimit(1, 2).Of(ctx, 3)
 		done()
 	})
 }

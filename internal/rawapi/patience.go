@@ -1,10 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package patience bounds how long requests may take that are not the elector's own. A slow
-// server is not a dead one, so its answer is waited for and taken. A connection may be dead, so
-// nothing waits for one alone.
-package patience
+package rawapi
 
 import (
 	"context"
@@ -18,9 +15,10 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Ask reads something by get, for most at the longest. A read that has no answer after soon
-// goes on, and another overtakes it on a connection that is known to be alive; then another
-// after twice that time, and so on. The first answer counts.
+// Ask reads something by get, for most at the longest. A slow server is not a dead one, so its answer
+// is waited for and taken. A connection may be dead, so nothing waits for one alone: a read that has no
+// answer after soon goes on, and another overtakes it on a connection that is known to be alive; then
+// another after twice that time, and so on. The first answer counts.
 func Ask[T any](ctx context.Context, soon, most time.Duration, get func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	type answer struct {
