@@ -13,7 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/internal/evacuations"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -103,7 +103,7 @@ func TestAnEvacuationThatIsOverCountsNoMore(t *testing.T) {
 	scenario(t, func(s *stage) {
 		all := newCrowd("a")
 		a := s.leader("a", all.join)
-		s.evacuates(evacuations.Format([]evacuations.Evacuation{{Zone: "z-a", Until: time.Now().Add(time.Minute)}}))
+		s.evacuates(requests.FormatEvacuations([]requests.Evacuation{{Zone: "z-a", Until: time.Now().Add(time.Minute)}}))
 		if a.Status().Staying == "" {
 			t.Error("a does not say that it should leave")
 		}

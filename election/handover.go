@@ -14,7 +14,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/internal/handovers"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -257,7 +257,7 @@ func (l *leadership) answerRequest() {
 		}
 		return
 	}
-	request, err := handovers.Parse(details.Request)
+	request, err := requests.ParseHandover(details.Request)
 	if err == nil && request.Holder != l.me.Identity {
 		l.report.log.Info("ignoring a request for a handover: it asks another holder", "asks", request.Holder)
 		return

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/evacuations"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -54,7 +54,7 @@ func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 		tellers.Wait()
 		over := time.Now().Add(time.Hour)
 		s.write(func(r *locks.Record) {
-			r.Evacuated = evacuations.Format([]evacuations.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
+			r.Evacuated = requests.FormatEvacuations([]requests.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
 		})
 		a.link.Set(cut)
 		b.Leads()

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -105,7 +105,7 @@ func (s *Status) checkWork() {
 
 // checkEvacuations adds the zones that people want the leader out of.
 func (s *Status) checkEvacuations(listed string, now time.Time) {
-	all, err := evacuations.Parse(listed)
+	all, err := requests.ParseEvacuations(listed)
 	if err != nil {
 		s.Warn("the annotation zonelect.dev/evacuated-zones cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

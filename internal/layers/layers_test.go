@@ -32,8 +32,8 @@ var outside = map[string]string{
 // house says which packages, besides the standard library, each package may import, or one file of it. What
 // no file of it imports is not allowed.
 var house = map[string]string{
-	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/handovers internal/live internal/metrics internal/sleep locks",
-	"election/internal/rules": "election/status internal/evacuations locks",
+	"election":                "backoff logr otel election/internal/rules election/status election/timing internal/live internal/metrics internal/requests internal/sleep locks",
+	"election/internal/rules": "election/status internal/requests locks",
 	"election/status":         "",
 	"election/timing":         "",
 
@@ -58,10 +58,8 @@ var house = map[string]string{
 
 	"internal/apierror":    "kubernetes locks",
 	"internal/environment": "kubernetes logr backoff election/timing internal/phase internal/presence internal/rawapi internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
-	"internal/evacuations": "",
-	"internal/handovers":   "locks",
 	"internal/httpserver":  "",
-	"internal/inspect":     "kubernetes election/status internal/apierror internal/evacuations internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"internal/inspect":     "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record internal/requests internal/sleep locks locks/multilock locks/ownerref",
 	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
 	"internal/live":        "",
 	"internal/metrics":     "otel locks",
@@ -70,6 +68,7 @@ var house = map[string]string{
 	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
 	"internal/rawapi":      "kubernetes internal/apierror internal/live internal/record locks",
 	"internal/record":      "kubernetes logr locks",
+	"internal/requests":    "locks",
 	"internal/shieldmap":   "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"internal/sleep":       "",
 	"internal/transport":   "kubernetes election/timing internal/live",

@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
-	"github.com/zonelect/zonelect/internal/evacuations"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/requests"
 )
 
 const evacuateLong = `The command marks every lock in the namespace, or with -A in the cluster, with the zone. Leaders in the
@@ -155,8 +155,8 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	if !e.dryRun {
 		e.env.changed = "some locks may be marked already: 'kubectl zonelect restore " + e.zone + "' undoes that"
 		e.change(ctx, all, func(lease *coordinationv1.Lease) error {
-			kept := slices.DeleteFunc(evacuations.InForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), e.isZone)
-			text := evacuations.Format(append(kept, evacuations.Evacuation{Zone: e.zone, Until: e.ends}))
+			kept := slices.DeleteFunc(requests.InForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), e.isZone)
+			text := requests.FormatEvacuations(append(kept, requests.Evacuation{Zone: e.zone, Until: e.ends}))
 			if len(text) > record.MaxText {
 				return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
 			}
@@ -177,12 +177,12 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	return e.print(all, "marked")
 }
 
-func (e *evacuation) isZone(o evacuations.Evacuation) bool { return o.Zone == e.zone }
+func (e *evacuation) isZone(o requests.Evacuation) bool { return o.Zone == e.zone }
 
 func (e *evacuation) restore(ctx context.Context, found []inspect.Election) error {
 	var all []*move
 	for _, f := range found {
-		zones, _ := evacuations.Parse(record.Read(f.Lease).Evacuated)
+		zones, _ := requests.ParseEvacuations(record.Read(f.Lease).Evacuated)
 		if slices.ContainsFunc(zones, e.isZone) {
 			all = append(all, &move{NamespacedName: f.NamespacedName, from: f.Leader()})
 		}
@@ -193,8 +193,8 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 	if !e.dryRun {
 		e.env.changed = "some locks may be restored already: run the command again"
 		e.change(ctx, all, func(lease *coordinationv1.Lease) error {
-			zones, _ := evacuations.Parse(lease.Annotations[record.AnnotationEvacuated])
-			annotate(lease, record.AnnotationEvacuated, evacuations.Format(slices.DeleteFunc(zones, e.isZone)))
+			zones, _ := requests.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
+			annotate(lease, record.AnnotationEvacuated, requests.FormatEvacuations(slices.DeleteFunc(zones, e.isZone)))
 			return nil
 		})
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -99,7 +99,7 @@ func (h *handover) run(ctx context.Context, name string) error {
 		return refused("%s, which holds lock %s, is not a zonelect candidate: it ignores requests", leader.Identity, name)
 	}
 	m := &move{NamespacedName: e.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
-	request := handovers.Format(handovers.Request{Holder: leader.Identity, Successor: h.to})
+	request := requests.FormatHandover(requests.Handover{Holder: leader.Identity, Successor: h.to})
 	switch {
 	case leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone:
 		return say(h.env.streams.Out, "lock %s is led by %s already\n", name, leader)

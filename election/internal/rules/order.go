@@ -8,7 +8,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/evacuations"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -21,7 +21,7 @@ func Share(lock locks.Description, identity string) float64 {
 // Evacuated returns the zones that are evacuated at a time.
 func Evacuated(listed string, now time.Time) []string {
 	var zones []string
-	for _, e := range evacuations.InForce(listed, now) {
+	for _, e := range requests.InForce(listed, now) {
 		zones = append(zones, e.Zone)
 	}
 	return zones

@@ -23,10 +23,10 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/handovers"
 	guarding "github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
@@ -117,7 +117,7 @@ func (a *api) hurt(path string, s step) {
 	case ask:
 		a.change(path, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
-			annotate(o, record.AnnotationRequest, handovers.Format(handovers.Request{Holder: holder}))
+			annotate(o, record.AnnotationRequest, requests.FormatHandover(requests.Handover{Holder: holder}))
 		})
 	case empties:
 		a.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })

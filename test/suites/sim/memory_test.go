@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/handovers"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -64,7 +64,9 @@ func (m *oneLock) harm(s step) {
 	case bare:
 		m.change(func(r *locks.Record) { r.LeaseDuration, r.RenewTime, r.AcquireTime = 0, time.Time{}, time.Time{} })
 	case ask:
-		m.change(func(r *locks.Record) { r.Details.Request = handovers.Format(handovers.Request{Holder: r.Holder}) })
+		m.change(func(r *locks.Record) {
+			r.Details.Request = requests.FormatHandover(requests.Handover{Holder: r.Holder})
+		})
 	case empties:
 		m.change(func(r *locks.Record) { r.Evacuated = zoneOf(s) })
 	case putBack:

@@ -1,12 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package handovers_test
+package requests_test
 
 import (
 	"testing"
 
-	"github.com/zonelect/zonelect/internal/handovers"
+	"github.com/zonelect/zonelect/internal/requests"
 )
 
 // FuzzHandoverRequest reads any text. A request names its holder, and it reads the same
@@ -19,14 +19,14 @@ func FuzzHandoverRequest(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := handovers.Parse(text)
+		r, err := requests.ParseHandover(text)
 		if (err == nil) != (r.Holder != "") {
 			t.Fatalf("%q is read as %+v, %v", text, r, err)
 		}
 		if err != nil {
 			return
 		}
-		if again, err := handovers.Parse(handovers.Format(r)); err != nil || again != r {
+		if again, err := requests.ParseHandover(requests.FormatHandover(r)); err != nil || again != r {
 			t.Fatalf("read %+v\nthen %+v, %v", r, again, err)
 		}
 	})

@@ -1,10 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evacuations reads and writes the evacuated zones of a lock, as locks.Record has them and as
-// people may write them: zones separated by commas, each with its end if it has one, such as
-// "za,zb=2026-11-21T12:00:00Z". It is pure: no I/O, no clock.
-package evacuations
+// Package requests reads and writes what people ask for by annotations of a lock: that its holder hands
+// it over, and that leadership leaves zones. It is pure: no I/O, no clock.
+package requests
 
 import (
 	"errors"
@@ -14,7 +13,9 @@ import (
 	"time"
 )
 
-// Evacuation asks leadership to leave a zone and to stay out of it.
+// Evacuation asks leadership to leave a zone and to stay out of it. A lock's evacuations, as locks.Record
+// has them, are zones separated by commas, each with its end if it has one, such as
+// "za,zb=2026-11-21T12:00:00Z".
 type Evacuation struct {
 	Zone string
 	// Until is when the evacuation ends, by the wall clock. Zero means that it lasts
@@ -23,8 +24,8 @@ type Evacuation struct {
 	Until time.Time
 }
 
-// Format is the inverse of [Parse], to the second.
-func Format(all []Evacuation) string {
+// FormatEvacuations is the inverse of [ParseEvacuations], to the second.
+func FormatEvacuations(all []Evacuation) string {
 	var texts []string
 	for _, e := range all {
 		if !e.Until.IsZero() {
@@ -35,8 +36,8 @@ func Format(all []Evacuation) string {
 	return strings.Join(texts, ",")
 }
 
-// Parse returns the evacuations. It leaves out invalid entries and names them in the error.
-func Parse(text string) ([]Evacuation, error) {
+// ParseEvacuations returns the evacuations. It leaves out invalid entries and names them in the error.
+func ParseEvacuations(text string) ([]Evacuation, error) {
 	var all []Evacuation
 	var errs []error
 	for part := range strings.SplitSeq(text, ",") {
@@ -61,6 +62,6 @@ func Parse(text string) ([]Evacuation, error) {
 
 // InForce returns the valid evacuations that have not ended.
 func InForce(text string, now time.Time) []Evacuation {
-	all, _ := Parse(text)
+	all, _ := ParseEvacuations(text)
 	return slices.DeleteFunc(all, func(one Evacuation) bool { return !one.Until.IsZero() && !now.Before(one.Until) })
 }

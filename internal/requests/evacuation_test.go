@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package evacuations_test
+package requests_test
 
 import (
 	"slices"
@@ -9,29 +9,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/evacuations"
+	"github.com/zonelect/zonelect/internal/requests"
 )
 
 func TestEvacuationsAreReadAsTheyWereWritten(t *testing.T) {
 	until := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]struct {
-		all   []evacuations.Evacuation
+		all   []requests.Evacuation
 		wrong bool
 	}{
 		"":                                  {},
-		"za":                                {all: []evacuations.Evacuation{{Zone: "za"}}},
-		"za,zb=2026-11-21T12:00:00Z":        {all: []evacuations.Evacuation{{Zone: "za"}, {Zone: "zb", Until: until}}},
-		" za , ,zb ":                        {all: []evacuations.Evacuation{{Zone: "za"}, {Zone: "zb"}}},
-		"za=tomorrow,zb":                    {all: []evacuations.Evacuation{{Zone: "zb"}}, wrong: true},
-		"=2026-11-21T12:00:00Z,zb":          {all: []evacuations.Evacuation{{Zone: "zb"}}, wrong: true},
-		"za=2026-11-21T13:00:00+01:00,za=,": {all: []evacuations.Evacuation{{Zone: "za", Until: until}}, wrong: true},
+		"za":                                {all: []requests.Evacuation{{Zone: "za"}}},
+		"za,zb=2026-11-21T12:00:00Z":        {all: []requests.Evacuation{{Zone: "za"}, {Zone: "zb", Until: until}}},
+		" za , ,zb ":                        {all: []requests.Evacuation{{Zone: "za"}, {Zone: "zb"}}},
+		"za=tomorrow,zb":                    {all: []requests.Evacuation{{Zone: "zb"}}, wrong: true},
+		"=2026-11-21T12:00:00Z,zb":          {all: []requests.Evacuation{{Zone: "zb"}}, wrong: true},
+		"za=2026-11-21T13:00:00+01:00,za=,": {all: []requests.Evacuation{{Zone: "za", Until: until}}, wrong: true},
 	} {
-		got, err := evacuations.Parse(text)
-		same := slices.EqualFunc(got, want.all, func(a, b evacuations.Evacuation) bool { return a.Zone == b.Zone && a.Until.Equal(b.Until) })
+		got, err := requests.ParseEvacuations(text)
+		same := slices.EqualFunc(got, want.all, func(a, b requests.Evacuation) bool { return a.Zone == b.Zone && a.Until.Equal(b.Until) })
 		if !same || (err != nil) != want.wrong {
 			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want.all)
 		}
-		if again, err := evacuations.Parse(evacuations.Format(got)); err != nil || len(again) != len(got) {
+		if again, err := requests.ParseEvacuations(requests.FormatEvacuations(got)); err != nil || len(again) != len(got) {
 			t.Errorf("%q: read again %+v (%v)", text, again, err)
 		}
 	}
@@ -47,9 +47,9 @@ func FuzzEvacuations(f *testing.F) {
 		f.Add(seed, int64(1_800_000_000))
 	}
 	f.Fuzz(func(t *testing.T, text string, now int64) {
-		all, err := evacuations.Parse(text)
+		all, err := requests.ParseEvacuations(text)
 		at := time.Unix(now, 0)
-		for _, e := range evacuations.InForce(text, at) {
+		for _, e := range requests.InForce(text, at) {
 			named := slices.ContainsFunc(strings.Split(text, ","), func(part string) bool {
 				name, until, limited := strings.Cut(strings.TrimSpace(part), "=")
 				end, err := time.Parse(time.RFC3339, until)
@@ -59,8 +59,8 @@ func FuzzEvacuations(f *testing.F) {
 				t.Errorf("%q at %v is read as an evacuation of %q", text, at, e.Zone)
 			}
 		}
-		again, problem := evacuations.Parse(evacuations.Format(all))
-		same := func(a, b evacuations.Evacuation) bool {
+		again, problem := requests.ParseEvacuations(requests.FormatEvacuations(all))
+		same := func(a, b requests.Evacuation) bool {
 			return a.Zone == b.Zone && a.Until.IsZero() == b.Until.IsZero() && a.Until.Unix() == b.Until.Unix()
 		}
 		if problem != nil || !slices.EqualFunc(all, again, same) {
