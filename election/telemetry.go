@@ -20,8 +20,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/zonelect/zonelect/election/internal/metrics"
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/internal/metrics"
 	"github.com/zonelect/zonelect/locks"
 )
 

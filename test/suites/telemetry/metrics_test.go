@@ -198,19 +198,21 @@ func TestThePhaseOfAMigrationIsTold(t *testing.T) {
 }
 
 var (
-	row = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| [a-z ]+ \\|[^|]*\\| ([^|]*) \\|")
+	row = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| (?:observable )?([a-z]+) \\|([^|]*)\\| ([^|]*) \\|")
 	key = regexp.MustCompile("`([a-z0-9_.]+)`")
 )
 
-// TestEachMetricHasTheAttributesOfTheReference in a run that has them all.
-func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
+// TestEachMetricIsThatOfTheReference, with its kind, unit and attributes, in a run that has them all.
+func TestEachMetricIsThatOfTheReference(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string][]string{}
+	kinds := map[string]string{"counter": "Sum", "gauge": "Gauge", "histogram": "Histogram"}
+	want, wantOf := map[string][]string{}, map[string]string{}
 	for _, r := range row.FindAllStringSubmatch(string(text), -1) {
-		for _, k := range key.FindAllStringSubmatch(r[2], -1) {
+		wantOf[r[1]] = kinds[r[2]] + " of " + strings.Trim(r[3], " `")
+		for _, k := range key.FindAllStringSubmatch(r[4], -1) {
 			want[r[1]] = append(want[r[1]], k[1])
 		}
 		slices.Sort(want[r[1]])
@@ -235,6 +237,10 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 		<-b.over
 		for _, c := range []*seat{a, b} {
 			for _, m := range c.metrics() {
+				kind, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", m.Data), "metricdata."), "[")
+				if of := kind + " of " + m.Unit; of != wantOf[m.Name] {
+					t.Errorf("%s is a %s, the reference says %s", m.Name, of, wantOf[m.Name])
+				}
 				if got[m.Name] == nil {
 					got[m.Name] = map[attribute.Key]bool{}
 				}
