@@ -59,7 +59,6 @@ var house = map[string]string{
 
 	"internal/apierror":    "kubernetes locks",
 	"internal/environment": "kubernetes logr backoff election/timing internal/phase internal/presence internal/rawapi internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
-	"internal/httpserver":  "",
 	"internal/inspect":     "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record internal/requests internal/sleep locks locks/multilock locks/ownerref",
 	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
 	"internal/live":        "",

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -17,7 +18,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -54,9 +54,9 @@ type Endpoint struct {
 }
 
 // Serve listens at an address such as ":8080", and answers requests for /metrics there, to
-// anybody and without encryption, until Close. It keeps 100 connections at most, so that nobody
-// takes the file descriptors that the election needs. The metrics of the Go runtime and of the
-// process are there too. Clients that ask for OpenMetrics get exemplars.
+// anybody and without encryption, until Close. A connection that does nothing, or takes too long, is
+// closed. The metrics of the Go runtime and of the process are there too. Clients that ask for
+// OpenMetrics get exemplars.
 func Serve(ctx context.Context, address string) (*Endpoint, error) {
 	registry := prometheus.NewRegistry()
 	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
@@ -71,7 +71,8 @@ func Serve(ctx context.Context, address string) (*Endpoint, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	e := &Endpoint{MeterProvider: provider, address: listener.Addr(), mux: mux, server: httpserver.New(mux), shutdown: provider.Shutdown}
+	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second}
+	e := &Endpoint{MeterProvider: provider, address: listener.Addr(), mux: mux, server: server, shutdown: provider.Shutdown}
 	e.serving.Go(func() {
 		if err := e.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			e.failed = fmt.Errorf("answering Prometheus: %w", err)

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/httpserver"
 )
 
 // What the answers say besides the token.
@@ -202,8 +201,6 @@ func (b *board) serveStopped(w http.ResponseWriter, r *http.Request) {
 	}
 	if unwanted {
 		err = b.resign(context.WithoutCancel(r.Context())) // a program that ends does not wait for the answer
-		// That may take longer than an answer usually does.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(httpserver.AnswerWithin))
 	}
 	if err != nil && !errors.Is(err, election.ErrNotLeading) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

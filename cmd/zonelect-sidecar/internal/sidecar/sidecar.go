@@ -11,14 +11,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
-	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/operator/prometheus"
@@ -115,7 +116,7 @@ func serve(ctx context.Context, address string, b *board, log logr.Logger) (end 
 	}
 	log.Info("serving /leader: a program that polls must have stopped this long after it sent the last request that was answered with 200",
 		"address", listener.Addr().String(), "within", b.grace.String())
-	server := httpserver.New(b.handler())
+	server := &http.Server{Handler: b.handler(), ReadTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second}
 	go func() { _ = server.Serve(listener) }() // it ends by Close
 	return func() { _ = server.Close() }, nil
 }
