@@ -22,7 +22,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/legacypods"
-	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -190,13 +189,9 @@ func (o Options) takeoverDelay() func(election.Takeover) time.Duration {
 
 // environment returns what the options say of the environment.
 func (o Options) environment() environment.Environment {
-	start := presence.ByZones(o.PreferredZones)
-	if o.TakeoverDelay != nil {
-		start = presence.OwnDelay
-	}
 	return environment.Environment{
 		Config: o.Config, Servers: o.Servers, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
-		Labels: o.Labels, Version: o.Version, TakeoverDelay: start, Logger: o.Logger,
+		Labels: o.Labels, Version: o.Version, Logger: o.Logger,
 	}
 }
 

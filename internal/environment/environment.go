@@ -28,15 +28,14 @@ import (
 
 // Environment is where and as whom a process takes part in elections. Nobody changes it.
 type Environment struct {
-	Config        *rest.Config
-	Servers       []string // instead of the host of Config; none means that
-	Self          Self
-	Namespace     string            // of the locks
-	Timing        timing.Timing     // with its defaults
-	Labels        map[string]string // set on all that the elections create
-	Version       string            // of the program, for people
-	TakeoverDelay string            // how the program finds its takeover delay, for people
-	Logger        logr.Logger
+	Config    *rest.Config
+	Servers   []string // instead of the host of Config; none means that
+	Self      Self
+	Namespace string            // of the locks
+	Timing    timing.Timing     // with its defaults
+	Labels    map[string]string // set on all that the elections create
+	Version   string            // of the program, for people
+	Logger    logr.Logger
 }
 
 // Find finds out what e does not say: the config of the API server, who this process is, and the
@@ -95,7 +94,7 @@ func (e *Environment) Plain(name string) (*lease.Lock, *presence.Keeper, error) 
 func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 	return presence.NewKeeper(presence.KeeperConfig{
 		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Lock: name, Labels: e.Labels,
-		Candidate: e.Self.Candidate(), Pod: e.Pod(), Version: e.Version, Mode: presence.Alone, TakeoverDelay: e.TakeoverDelay,
+		Candidate: e.Self.Candidate(), Pod: e.Pod(), Version: e.Version, Mode: presence.Alone,
 		KnownFrom: e.Self.Found.String(), Timing: e.Timing, Logger: e.Logger,
 	})
 }
@@ -131,7 +130,7 @@ func (e *Environment) multilock(c *Clients, name string) multilock.Config {
 	return multilock.Config{
 		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
 		Pod:     ownerref.Owner{Name: pod.Name, UID: pod.UID},
-		Version: e.Version, TakeoverDelay: e.TakeoverDelay, KnownFrom: e.Self.Found.String(), Timing: e.Timing,
+		Version: e.Version, KnownFrom: e.Self.Found.String(), Timing: e.Timing,
 	}
 }
 

@@ -34,8 +34,8 @@ type KeeperConfig struct {
 	Labels    map[string]string
 	Candidate locks.Candidate
 	Pod       Pod // this candidate's, in that namespace; without its name and UID the presence must be renewed
-	// Version, Mode and TakeoverDelay are what the presence says, see [Object].
-	Version, Mode, TakeoverDelay, KnownFrom string
+	// Version, Mode and KnownFrom are what the presence says, see [Object].
+	Version, Mode, KnownFrom string
 	// Shielded says that the shield of a leader-for-life lock depends on the presence.
 	Shielded bool
 	// Failed, if not nil, is signaled when the presence cannot be kept. [Keeper.Problem] says why.
@@ -303,7 +303,7 @@ func (k *Keeper) presence() Object {
 	o := Object{
 		Lock: w.Lock, Pod: w.Pod,
 		Identity: w.Candidate.Identity, Zone: k.zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: cmp.Or(k.ends, k.unhealthy), TakeoverDelay: w.TakeoverDelay,
+		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: cmp.Or(k.ends, k.unhealthy),
 		KnownFrom: w.KnownFrom, Stop: w.Timing.StopTimeout.String(),
 	}
 	if w.Candidate.Zone == "" && k.zone != "" {

@@ -28,7 +28,6 @@ const (
 	annotationMode    = "zonelect.dev/mode"
 	annotationWaiting = "zonelect.dev/waiting-for"
 	annotationHealth  = "zonelect.dev/health"
-	annotationStart   = "zonelect.dev/takeover-delay"
 	annotationFound   = "zonelect.dev/known-from"
 	annotationStop    = "zonelect.dev/stop-timeout"
 )
@@ -42,7 +41,6 @@ func (o *Object) annotations() map[string]*string {
 		annotationMode:        &o.Mode,
 		annotationWaiting:     &o.Waiting,
 		annotationHealth:      &o.Unhealthy,
-		annotationStart:       &o.TakeoverDelay,
 		annotationFound:       &o.KnownFrom,
 		annotationStop:        &o.Stop,
 	}

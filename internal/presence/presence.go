@@ -33,8 +33,6 @@ type Object struct {
 	Waiting  string // what the candidate waits for, in words
 	// Unhealthy is why it should not lead, in words; empty if it is healthy.
 	Unhealthy string
-	// TakeoverDelay is how it finds its takeover delay, as ByZones writes it; empty if unknown.
-	TakeoverDelay string
 	// KnownFrom says whence the candidate knows where it is, in words.
 	KnownFrom string
 	// Stop is its timing's StopTimeout, as time.Duration writes it.

@@ -40,9 +40,6 @@ type Config struct {
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
-	// TakeoverDelay says how the program computes its takeover delay, for people: package operator
-	// writes it. Empty means unknown.
-	TakeoverDelay string
 	// KnownFrom names the sources of what the candidate knows about itself, for people, as status
 	// shows them. Empty means unknown.
 	KnownFrom string

@@ -81,7 +81,7 @@ func NewKeeper(c multilock.Config, mode multilock.Mode, shielded bool, failed ch
 	return presence.NewKeeper(presence.KeeperConfig{
 		Client: c.Lease.Client, Core: c.Core, Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Labels: c.Lease.Labels,
 		Candidate: c.Candidate, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
-		Version: c.Version, Mode: string(mode), TakeoverDelay: c.TakeoverDelay, KnownFrom: c.KnownFrom,
+		Version: c.Version, Mode: string(mode), KnownFrom: c.KnownFrom,
 		Shielded: shielded, Failed: failed, Timing: c.Timing, Logger: c.Lease.Logger,
 	})
 }
