@@ -134,7 +134,7 @@ func (g *Group) enter(ctx context.Context) (leave func()) {
 func (g *Group) start(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
-	wait.Go(func() { g.keeper.Run(ctx) })
+	wait.Go(func() { _ = g.keeper.Keep(ctx) }) // no shield depends on it
 	wait.Go(func() { g.keeper.Peers(ctx, g.peers.set) })
 	wait.Go(func() {
 		g.environment.WatchZone(ctx, func(zone string) {

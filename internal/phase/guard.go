@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,17 +32,17 @@ type Guard struct {
 	*Tracker
 	configMap *ownerref.ConfigMap // of the lock's name
 	timing    timing.Timing       // of the election, with its defaults
-	waiting   func(why string)    // told what the candidate waits for
+	keeper    *presence.Keeper    // of the candidate's presence; nil if something else keeps it
 	log       logr.Logger
 }
 
 // NewLease returns the lock on the Lease that c describes, for programs that take no part in a
 // migration, or an error that lists what is wrong with c. core talks to the core group. t is the
-// election's timing, with its defaults. A [Guard] is its Guardian, beside the keeper of the
-// candidate's presence, if that is not nil.
+// election's timing, with its defaults. A [Guard] is its Guardian. It runs the keeper of the candidate's
+// presence, if that is not nil.
 func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *presence.Keeper) (*lease.Lock, error) {
 	configMap, err := ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name})
-	g := &Guard{NewTracker(record.Legacy{}), configMap, t, func(string) {}, c.Logger}
+	g := &Guard{NewTracker(record.Legacy{}), configMap, t, keeper, c.Logger}
 	before := c.Annotate
 	c.Annotate = func(annotations map[string]string) map[string]string {
 		if before != nil {
@@ -51,9 +52,6 @@ func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *pres
 	}
 	c.Observe = g.Observe
 	c.Capabilities.Guardian, c.Capabilities.Phases = g, g.Phases
-	if keeper != nil {
-		g.waiting, c.Capabilities.Guardian = keeper.SetWaiting, keeper.Beside(g)
-	}
 	lock, leaseErr := lease.New(c)
 	if err := errors.Join(leaseErr, err, t.Validate()); err != nil {
 		return nil, err
@@ -64,8 +62,16 @@ func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *pres
 // recheck is how long after a look that failed, or that found a legacy ConfigMap, the next look comes.
 const recheck = 2 * time.Second
 
-// Attend says whether this candidate may campaign, as [locks.Guardian] describes.
+// Attend says whether this candidate may campaign, as [locks.Guardian] describes, and keeps its presence
+// meanwhile.
 func (g *Guard) Attend(ctx context.Context, permit func(locks.Permission)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer cancel()
+	if g.keeper != nil {
+		keeping.Go(func() { _ = g.keeper.Keep(ctx) }) // no shield depends on it
+	}
 	said := locks.Permission{}
 	for {
 		stage := g.Stage()
@@ -83,7 +89,9 @@ func (g *Guard) Attend(ctx context.Context, permit func(locks.Permission)) error
 		if ctx.Err() == nil && now != said {
 			said = now
 			permit(now)
-			g.waiting(now.Why)
+			if g.keeper != nil {
+				g.keeper.SetWaiting(now.Why)
+			}
 		}
 		select {
 		case <-g.changed:

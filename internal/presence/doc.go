@@ -10,8 +10,7 @@
 // presence that no pod owns. It renews this presence at most once a minute, and removes it when it
 // ends in good order. If it does not, the other candidates ignore the presence, and remove it, once it
 // has missed five renewals. They measure that with their own clocks, from the last change that they
-// saw. After a gap in their watch, each presence that counted counts for at least another minute. The
-// first candidate to notice removes a presence that no longer counts, unless it cannot write its own.
+// saw. The first candidate to notice removes a presence that no longer counts, unless it cannot write its own.
 // The deletion names the version, so that it fails if the presence was renewed meanwhile. If more than
 // 20 presences are without a pod, all of them together are renewed as often as 20 would be. Tools see a
 // presence only once, so they compare its renewTime with their own clock.
@@ -20,8 +19,8 @@
 // being deleted, if it may watch its pod, and one in a pod whose candidacy has ended.
 //
 // A candidate follows all presences of a lock by one list and one watch by label, which resumes where
-// it ended. If somebody deletes its own presence, it recreates it, with growing pauses if that happens
-// again and again.
+// it ended. If somebody deletes its own presence, it recreates it, at most once a minute, or once a
+// RenewInterval if a shield depends on it.
 //
 // Anybody who may create Leases can make up candidates. That costs at most one LeaseDuration at a takeover.
 //

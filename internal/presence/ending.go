@@ -39,7 +39,7 @@ func (k *Keeper) watchPod(ctx context.Context) {
 		})
 		switch {
 		case errors.Is(err, errPodEnds):
-			k.set(&k.ends, podEnds, k.again)
+			k.set(&k.ends, podEnds)
 			return
 		case errors.Is(err, locks.ErrForbidden):
 			return
@@ -54,16 +54,14 @@ func (k *Keeper) leave(ctx context.Context) {
 	k.mu.Lock()
 	own, kept := k.own, k.err == nil
 	k.mu.Unlock()
-	if !kept || own.UID == "" {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	if own.Pod == (Pod{}) {
-		_ = k.remove(ctx, own, "", k.config.Timing.AttemptTimeout)
-		return
-	}
-	own.Unhealthy = runsEnded
-	limited, cancel := context.WithTimeout(ctx, k.config.Timing.AttemptTimeout)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.config.Timing.AttemptTimeout)
 	defer cancel()
-	_, _ = Ensure(limited, k.config.Client, k.config.Namespace, own, k.config.Labels, func(context.Context) error { return ErrPodGone })
+	switch {
+	case !kept || own.UID == "":
+	case own.Pod == (Pod{}):
+		k.remove(limited, own, "")
+	default:
+		own.Unhealthy = runsEnded
+		_, _ = Ensure(limited, k.config.Client, k.config.Namespace, own, k.config.Labels, func(context.Context) error { return ErrPodGone })
+	}
 }

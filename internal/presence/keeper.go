@@ -17,7 +17,6 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/live"
-	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -55,44 +54,31 @@ type Keeper struct {
 	Listed  chan struct{} // signaled when all presences have been listed for the first time
 
 	config       KeeperConfig
-	undeletable  sync.Once     // the log says that presences may not be deleted
-	podOptional  bool          // Keep returns if it is not known whether the pod exists
 	again        chan struct{} // the presence needs attention
-	healed       chan struct{} // the health has changed
-	told         time.Time     // when the presence was last written because of that
-	peersChanged chan struct{} // the peers have changed
-	remakes      sleep.Again   // of the presence, when it was deleted
+	peersChanged chan struct{} // the peers may have changed
+	remade       time.Time     // when it was recreated last, after somebody had deleted it
+	podless      bool          // no pod owns the presence
 
-	limit *rawapi.Limit // of the requests for it
-
-	mu         sync.Mutex
-	ends       string // why this candidate is to end; empty if it is not
-	waiting    string
-	unhealthy  string
-	err        error
-	zone       string
-	podless    bool   // no pod owns the presence
-	own        Object // as last ensured
-	missing    bool   // it was seen to be gone
-	peers      []locks.Peer
-	peersKnown bool     // peers may be reported
-	listed     []Object // all presences
-	lapses     lapses
-	all        []Object // the presences of all candidates: those that count
+	mu        sync.Mutex
+	ends      string // why this candidate is to end; empty if it is not
+	waiting   string
+	unhealthy string
+	told      time.Time // when the presence was last to say another health
+	err       error
+	zone      string
+	own       Object   // as last ensured
+	missing   bool     // it was seen to be gone
+	listed    []Object // all presences
+	known     bool     // they have been listed
+	lapses    lapses
 }
 
 // NewKeeper returns the keeper of the presence that c describes. It does no I/O.
 func NewKeeper(c KeeperConfig) *Keeper {
-	most := notPermitted
-	if c.Shielded {
-		most = c.Timing.RenewInterval
-	}
 	return &Keeper{
 		Present: make(chan Object, 1), Listed: make(chan struct{}, 1), config: c,
-		again: make(chan struct{}, 1), healed: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
 		zone: c.Candidate.Zone, podless: c.Pod.Name == "" || c.Pod.UID == "",
-		remakes: sleep.Again{First: c.Timing.RenewInterval / 10, Most: most},
-		limit:   rawapi.NewLimit(c.Timing.AttemptTimeout, c.Timing.RenewDeadline),
 	}
 }
 
@@ -105,32 +91,40 @@ func signal(to chan struct{}) {
 }
 
 // SetUnhealthy has the presence object say why this candidate should not lead; empty means that it
-// is healthy. The object says so at once, or a LeaseDuration after it last said something else. It
-// does no I/O.
-func (k *Keeper) SetUnhealthy(why string) { k.set(&k.unhealthy, why, k.healed) }
+// is healthy. The object says so at once, or within 15 s if it said something else less than a
+// LeaseDuration ago. SetUnhealthy does no I/O.
+func (k *Keeper) SetUnhealthy(why string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unhealthy = why
+	if time.Since(k.told) >= k.config.Timing.LeaseDuration {
+		k.told = time.Now()
+		signal(k.again)
+	}
+}
 
 // SetWaiting has the presence object say what this candidate waits for.
-func (k *Keeper) SetWaiting(waiting string) { k.set(&k.waiting, waiting, k.again) }
+func (k *Keeper) SetWaiting(waiting string) { k.set(&k.waiting, waiting) }
 
 // SetZone has the presence object say in which zone this candidate is. It does no I/O.
-func (k *Keeper) SetZone(zone string) { k.set(&k.zone, zone, k.again) }
+func (k *Keeper) SetZone(zone string) { k.set(&k.zone, zone) }
 
-func (k *Keeper) set(what *string, to string, changed chan struct{}) {
+func (k *Keeper) set(what *string, to string) {
 	k.mu.Lock()
 	*what = to
 	k.mu.Unlock()
-	signal(changed)
+	signal(k.again)
 }
 
 // Peers reports which candidates have a presence object at the lock, in the form of
 // [election.Config]. It knows no candidate unless Keep runs.
 func (k *Keeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
-	for {
-		k.mu.Lock()
-		peers, known := k.peers, k.peersKnown
-		k.mu.Unlock()
-		if known {
-			tell(peers)
+	var told []locks.Peer
+	for first := true; ; {
+		all, known := k.All()
+		if now := peers(all); known && (first || !slices.Equal(now, told)) {
+			tell(now)
+			told, first = now, false
 		}
 		select {
 		case <-k.peersChanged:
@@ -147,8 +141,9 @@ func (k *Keeper) Problem() error {
 	return k.err
 }
 
-// Keep keeps the presence, and the peers up to date, until ctx ends, or until this candidate's
-// pod is gone: then it returns ErrPodGone.
+// Keep keeps the presence, and the peers up to date, until ctx ends. If the API server does not know this
+// candidate's pod, or not any more, Keep returns ErrPodGone if a shield depends on the presence. Otherwise,
+// also if this process may not see whether its pod exists, no pod owns the presence from then on.
 func (k *Keeper) Keep(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(live.Aside(ctx))
 	var following sync.WaitGroup
@@ -156,7 +151,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	defer following.Wait()
 	defer cancel()
 	k.mu.Lock()
-	k.listed, k.lapses, k.peersKnown = nil, nil, false // what an earlier call knew is old
+	k.listed, k.lapses, k.known = nil, nil, false // what an earlier call knew is old
 	k.mu.Unlock()
 	delays := k.delays()
 	for first := true; ; first = false {
@@ -171,72 +166,15 @@ func (k *Keeper) Keep(ctx context.Context) error {
 				following.Go(func() { k.watchPod(ctx) })
 			}
 		}
-		if !k.waitForWork(ctx, later) {
-			return nil
-		}
-	}
-}
-
-// Run is Keep for a candidate whose election does not depend on the presence. If the API server does
-// not know its pod, or not any more, or this process may not see that, no pod owns the presence from
-// then on.
-func (k *Keeper) Run(ctx context.Context) {
-	k.podOptional = true
-	for {
-		err := k.Keep(ctx)
-		if err == nil {
-			return
-		}
-		k.config.Logger.Info("this candidate's presence is kept without a pod that owns it", "cause", err.Error())
-		k.mu.Lock()
-		k.podless = true
-		k.mu.Unlock()
-	}
-}
-
-// Beside returns a Guardian that does what g does, and runs the keeper as long as it attends.
-func (k *Keeper) Beside(g locks.Guardian) locks.Guardian { return beside{g, k} }
-
-type beside struct {
-	locks.Guardian
-	keeper *Keeper
-}
-
-// Attend attends, and keeps the presence meanwhile.
-func (b beside) Attend(ctx context.Context, permit func(locks.Permission)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var keeping sync.WaitGroup
-	defer keeping.Wait()
-	defer cancel()
-	keeping.Go(func() { b.keeper.Run(ctx) })
-	return b.Guardian.Attend(ctx, permit)
-}
-
-// waitForWork waits until the presence needs attention, but no longer than most unless
-// most is negative. It returns false if ctx has ended.
-func (k *Keeper) waitForWork(ctx context.Context, most time.Duration) bool {
-	var late, due <-chan time.Time
-	if most >= 0 {
-		ready, stop := sleep.After(most)
-		defer stop()
-		late = ready
-	}
-	for {
+		ready, stop := sleep.After(later)
 		select {
 		case <-k.again:
-			return true
-		case <-late:
-			return true
-		case <-due:
-			k.told = time.Now()
-			return true
-		case <-k.healed:
-			ready, stop := sleep.After(time.Until(k.told.Add(k.config.Timing.LeaseDuration)))
-			defer stop()
-			due = ready
+		case <-ready:
 		case <-ctx.Done():
-			return false
+			stop()
+			return nil
 		}
+		stop()
 	}
 }
 
@@ -246,46 +184,53 @@ func (k *Keeper) delays() *backoff.ExponentialBackOff {
 		backoff.WithInitialInterval(interval/10), backoff.WithMaxInterval(5*interval), backoff.WithMaxElapsedTime(0))
 }
 
-// steady is how long nothing must have gone wrong for a trouble to be over.
+// steady is how long something must have lasted for its end to be a case of its own.
 const steady = time.Minute
 
-// mayRemake waits until the presence may be recreated. That is at once, but after pauses that
-// grow if it is deleted again and again. It returns false if ctx has ended.
-func (k *Keeper) mayRemake(ctx context.Context) bool {
-	if sleep.For(ctx, time.Until(k.remakes.Due())) != nil {
-		return false
-	}
-	k.remakes.Made(time.Now())
-	k.config.Logger.Info("this candidate's presence was deleted: recreating it")
-	return true
-}
-
 // ensure creates or updates the presence. It returns how long to wait before doing so
-// again without a signal, negative for never, or ErrPodGone.
+// again without a signal, or ErrPodGone.
 func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
-	k.mu.Lock()
-	wanted, missing := k.presence(), k.missing
-	k.missing = false
-	k.mu.Unlock()
-	if missing && !k.mayRemake(ctx) {
-		return 0, nil
+	wanted, again := k.presence()
+	if again { // at once, but not if something deletes it again and again
+		pause := steady
+		if k.config.Shielded {
+			pause = k.config.Timing.RenewInterval
+		}
+		if sleep.For(ctx, time.Until(k.remade.Add(pause))) != nil {
+			return 0, nil
+		}
+		k.remade = time.Now()
+		k.config.Logger.Info("this candidate's presence was deleted: recreating it")
 	}
-	limited, done := k.limit.Of(ctx, 2)
-	o, err := Ensure(limited, k.config.Client, k.config.Namespace, wanted, k.config.Labels, k.confirmPod)
-	done()
+	limited, cancel := context.WithTimeout(ctx, k.config.Timing.RenewDeadline)
+	o, err := Ensure(limited, k.config.Client, k.config.Namespace, wanted, k.config.Labels, func(ctx context.Context) error {
+		return k.config.Pod.Confirm(ctx, k.config.Core, k.config.Namespace)
+	})
+	cancel()
 	switch {
-	case errors.Is(err, ErrPodGone), k.podOptional && errors.Is(err, errUnconfirmed):
+	case k.config.Shielded && errors.Is(err, ErrPodGone):
 		return 0, err
-	case err != nil && ctx.Err() != nil:
-		return 0, nil // it is not a problem that it ends
+	case !k.config.Shielded && (errors.Is(err, ErrPodGone) || errors.Is(err, errUnconfirmed)):
+		k.config.Logger.Info("this candidate's presence is kept without a pod that owns it", "cause", err.Error())
+		k.podless = true
+		return k.ensure(ctx, delays)
+	case errors.Is(err, locks.ErrConflict), err != nil && ctx.Err() != nil: // that somebody writes it too, or that it ends, is no problem
+		return delays.NextBackOff(), nil
 	}
-	if k.setProblem(err); err != nil {
+	k.mu.Lock()
+	before := k.err
+	if k.err = err; err == nil {
+		k.own = o
+	}
+	k.mu.Unlock()
+	if err != nil {
+		if before == nil || err.Error() != before.Error() {
+			k.config.Logger.Error(err, "cannot keep this candidate's presence: people and the other candidates do not know of this one")
+			signal(k.config.Failed)
+		}
 		return k.retryAfter(err, delays), nil
 	}
 	delays.Reset()
-	k.mu.Lock()
-	k.own = o
-	k.mu.Unlock()
 	select {
 	case <-k.Present:
 	default:
@@ -294,16 +239,18 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	if wanted.Renewed != 0 {
 		return spread(wanted.lasts() / periods), nil
 	}
-	return -1, nil
+	return 24 * time.Hour, nil // only a change makes it sooner
 }
 
-// presence is the content that the presence object must have. The caller holds mu.
-func (k *Keeper) presence() Object {
+// presence is the content that the presence object must have. again reports whether it was seen to be gone.
+func (k *Keeper) presence() (o Object, again bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	w := k.config
-	o := Object{
+	o = Object{
 		Lock: w.Lock, Pod: w.Pod,
 		Identity: w.Candidate.Identity, Zone: k.zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: cmp.Or(k.ends, k.unhealthy),
+		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: k.health(),
 		KnownFrom: w.KnownFrom, Stop: w.Timing.StopTimeout.String(),
 	}
 	if w.Candidate.Zone == "" && k.zone != "" {
@@ -312,8 +259,12 @@ func (k *Keeper) presence() Object {
 	if k.podless {
 		o.Pod, o.Renewed, o.Lasts = Pod{}, time.Now().Unix(), int32(periods*k.lapses.period(time.Now())/time.Second)
 	}
-	return o
+	again, k.missing = k.missing, false
+	return o, again
 }
+
+// health is why this candidate should not lead. The caller holds mu.
+func (k *Keeper) health() string { return cmp.Or(k.ends, k.unhealthy) }
 
 // notPermitted is how long after a refusal the next try comes if nothing depends on it.
 const notPermitted = 10 * time.Minute
@@ -327,23 +278,6 @@ func (k *Keeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.
 	return delays.NextBackOff()
 }
 
-// setProblem records why there is no presence, or that there is one.
-func (k *Keeper) setProblem(err error) {
-	k.mu.Lock()
-	before := k.err
-	k.err = err
-	k.mu.Unlock()
-	if err != nil && (before == nil || err.Error() != before.Error()) {
-		k.config.Logger.Error(err, "cannot keep this candidate's presence: people and the other candidates do not know of this one")
-		signal(k.config.Failed)
-	}
-}
-
-// confirmPod returns an error unless the API server knows this candidate's pod.
-func (k *Keeper) confirmPod(ctx context.Context) error {
-	return k.config.Pod.Confirm(ctx, k.config.Core, k.config.Namespace)
-}
-
 // followPeers keeps the peers up to date.
 func (k *Keeper) followPeers(ctx context.Context) {
 	r, delays := &roster{client: k.config.Client, namespace: k.config.Namespace, lock: k.config.Lock}, k.delays()
@@ -354,29 +288,18 @@ func (k *Keeper) followPeers(ctx context.Context) {
 		began := time.Now()
 		err := r.follow(ctx, own, k.setPresences)
 		if time.Since(began) > steady {
-			refused = false
 			delays.Reset()
 		}
-		if err != nil {
-			k.mu.Lock()
-			k.lapses.grace(time.Now(), steady)
-			k.mu.Unlock()
-		}
-		if err == nil && time.Since(began) > steady || ctx.Err() != nil {
-			continue
-		}
-		forbidden := errors.Is(err, locks.ErrForbidden)
-		if forbidden {
+		known := refused
+		if refused = errors.Is(err, locks.ErrForbidden); refused {
 			r.number = 0
 			k.setPresences(nil, 0) // the known presences may be outdated
+			signal(k.again)        // without a watch, a deletion of this candidate's presence goes unnoticed
 		}
-		if forbidden && !refused {
-			refused = true
+		if refused && !known {
 			k.config.Logger.Info("which other candidates there are is not known", "cause", err.Error())
 		}
-		if sleep.For(ctx, k.retryAfter(err, delays)) == nil && forbidden {
-			signal(k.again) // without a watch, a deletion of this candidate's presence goes unnoticed
-		}
+		_ = sleep.For(ctx, k.retryAfter(err, delays))
 	}
 }
 
@@ -393,25 +316,18 @@ func (k *Keeper) setPresences(all []Object, asOf uint64) {
 	}
 	k.listed = all
 	k.lapses = k.lapses.note(all, k.own.Name, time.Now())
-	if !k.peersKnown {
+	if !k.known {
+		k.known = true
 		signal(k.Listed)
 	}
-	k.count()
+	signal(k.peersChanged)
 }
 
-// count has Peers report the candidates that count now, if they have changed. The caller holds mu.
-func (k *Keeper) count() {
-	k.all, _ = k.lapses.divide(k.listed, time.Now(), 0)
-	if peers := peers(k.all); !k.peersKnown || !slices.Equal(peers, k.peers) {
-		k.peers, k.peersKnown = peers, true
-		signal(k.peersChanged)
-	}
-}
-
-// All returns the presences of all candidates that are known, and whether anything is known of
-// them yet.
-func (k *Keeper) All() ([]Object, bool) {
+// All returns the presences of all candidates that are known: those that count. It reports whether anything
+// is known of them yet.
+func (k *Keeper) All() (live []Object, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.all, k.peersKnown
+	live, _ = k.lapses.divide(k.listed, time.Now())
+	return live, k.known
 }

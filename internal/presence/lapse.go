@@ -51,24 +51,12 @@ func (l lapses) note(all []Object, own string, now time.Time) lapses {
 	return seen
 }
 
-// grace has whatever counts now count for so much longer at least: renewals may have been missed.
-func (l lapses) grace(now time.Time, d time.Duration) {
-	for name, s := range l {
-		if end := now.Add(d); now.Before(s.until) && s.until.Before(end) {
-			s.until = end
-			l[name] = s
-		}
-	}
-}
-
-// divide returns those of all that count, and those that have not counted for so long.
-func (l lapses) divide(all []Object, now time.Time, long time.Duration) (live, gone []Object) {
+// divide returns those of all that count, and those that do not.
+func (l lapses) divide(all []Object, now time.Time) (live, gone []Object) {
 	for _, o := range all {
-		s, ages := l[o.Name]
-		switch {
-		case !ages || now.Before(s.until):
+		if s, ages := l[o.Name]; !ages || now.Before(s.until) {
 			live = append(live, o)
-		case now.Sub(s.until) >= long:
+		} else {
 			gone = append(gone, o)
 		}
 	}
@@ -89,44 +77,37 @@ func (l lapses) period(now time.Time) time.Duration {
 // spread is a time of this candidate's own: not all act at once.
 func spread(d time.Duration) time.Duration { return d + rand.N(d/4) }
 
-// tidy ignores presences without a pod that are not renewed, and removes them, until ctx ends. Each
+// tidy looks again and again for what is late, until ctx ends: that this candidate's presence says its
+// health, and that presences without a pod are ignored, and removed, that are not renewed. Each
 // candidate removes one at a time, at times of its own, so that as a rule one removes it for all. Who
-// cannot keep a presence removes none, and after a failure none for a while: the others fail, too.
+// cannot keep a presence removes none.
 func (k *Keeper) tidy(ctx context.Context) {
-	const lookAgain, long = 12 * time.Second, 30 * time.Second
-	var failed time.Time
-	for sleep.For(ctx, spread(lookAgain)) == nil {
+	for permitted := true; sleep.For(ctx, spread(12*time.Second)) == nil; {
+		signal(k.peersChanged)
 		k.mu.Lock()
-		if k.peersKnown {
-			k.count()
-		}
-		_, gone := k.lapses.divide(k.listed, time.Now(), long)
 		kept := k.err == nil
-		k.mu.Unlock()
-		if !kept || len(gone) == 0 || time.Since(failed) < notPermitted {
-			continue
+		if kept && k.own.Unhealthy != k.health() {
+			k.told = time.Now()
+			signal(k.again)
 		}
-		o := gone[rand.N(len(gone))]
-		if err := k.remove(ctx, o, strconv.FormatUint(o.Number, 10), k.config.Timing.RenewDeadline); err != nil && !errors.Is(err, locks.ErrConflict) {
-			failed = time.Now()
+		_, gone := k.lapses.divide(k.listed, time.Now())
+		k.mu.Unlock()
+		if kept && permitted && len(gone) > 0 {
+			o := gone[rand.N(len(gone))]
+			permitted = k.remove(ctx, o, strconv.FormatUint(o.Number, 10))
 		}
 	}
 }
 
-// remove removes a presence, if it is that version; an empty one is any. It is not an error if there is
-// none.
-func (k *Keeper) remove(ctx context.Context, o Object, version string, most time.Duration) error {
-	limited, cancel := context.WithTimeout(ctx, most)
+// remove tries once to remove a presence, if it is that version; an empty one is any. It reports whether that
+// is permitted.
+func (k *Keeper) remove(ctx context.Context, o Object, version string) (permitted bool) {
+	limited, cancel := context.WithTimeout(ctx, k.config.Timing.AttemptTimeout)
 	defer cancel()
 	object := rawapi.New[coordinationv1.Lease](k.config.Client, apierror.Object{Resource: apierror.Leases, Namespace: k.config.Namespace, Name: o.Name})
-	err := object.Delete(limited, o.UID, version)
-	if errors.Is(err, locks.ErrForbidden) {
-		k.undeletable.Do(func() {
-			k.config.Logger.Info("presences of candidates that have ended stay, and are ignored: this candidate may not delete Leases", "presence", o.Name)
-		})
+	if err := object.Delete(limited, o.UID, version); !errors.Is(err, locks.ErrForbidden) {
+		return true
 	}
-	if object.Name().Absent(err) {
-		return nil
-	}
-	return err
+	k.config.Logger.Info("presences of candidates that have ended stay, and are ignored: this candidate may not delete Leases", "presence", o.Name)
+	return false
 }

@@ -33,7 +33,7 @@ func TestACrowdRenewsNoOftenerThanAFew(t *testing.T) {
 		all := crowdOf(n, 2, periods*want)
 		l = l.note(all, "", start)
 		for at, counts := range map[time.Duration]int{periods*want - 1: n, periods * want: 0} {
-			if live, gone := l.divide(all, start.Add(at), 0); len(live) != counts || len(gone) != n-counts {
+			if live, gone := l.divide(all, start.Add(at)); len(live) != counts || len(gone) != n-counts {
 				t.Errorf("%v after their renewal %d of %d count", at, len(live), n)
 			}
 		}
@@ -59,29 +59,11 @@ func TestAPresenceCannotSayThatItCountsForEver(t *testing.T) {
 	}
 }
 
-// TestAGapInTheWatchEndsNobody: whoever counted has a minute more, in which renewals that were missed
-// come in. Whoever did not count stays away.
-func TestAGapInTheWatchEndsNobody(t *testing.T) {
-	start := time.Unix(1e9, 0)
-	all := []Object{{Name: "a", Identity: "a", Renewed: 1, Number: 1, Lasts: 600}}
-	for after, want := range map[time.Duration]time.Duration{
-		0: 10 * time.Minute, 9 * time.Minute: 10 * time.Minute, 10*time.Minute - 1: 11*time.Minute - 1, 10 * time.Minute: 10 * time.Minute, time.Hour: 10 * time.Minute,
-	} {
-		l := lapses{}.note(all, "", start)
-		l.grace(start.Add(after), time.Minute)
-		for at, counts := range map[time.Duration]int{want - 1: 1, want: 0} {
-			if live, _ := l.divide(all, start.Add(at), 0); len(live) != counts {
-				t.Errorf("after a gap at %v, %d count at %v", after, len(live), at)
-			}
-		}
-	}
-}
-
 // TestOnlyOthersWithoutAPodRunOut.
 func TestOnlyOthersWithoutAPodRunOut(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	all := []Object{{Name: "own"}, {Name: "pods", Pod: Pod{"p", "u"}}}
-	if live, gone := (lapses{}).note(all, "own", now).divide(all, now.Add(time.Hour), 0); len(gone) > 0 || len(live) != 2 {
+	if live, gone := (lapses{}).note(all, "own", now).divide(all, now.Add(time.Hour)); len(gone) > 0 || len(live) != 2 {
 		t.Errorf("%v run out", gone)
 	}
 }

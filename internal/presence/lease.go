@@ -72,9 +72,6 @@ func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
 // read returns the content of a presence. A text too long to make sense reads as absent.
 func read(lease *coordinationv1.Lease, lock string) Object {
 	o := Object{Lock: lock, Pod: podOf(lease), Name: lease.Name, UID: lease.UID, Number: record.Number(lease.ResourceVersion)}
-	if at := lease.CreationTimestamp; !at.IsZero() {
-		o.Created = at.Unix()
-	}
 	if at := lease.Spec.RenewTime; at != nil && o.Pod == (Pod{}) {
 		o.Renewed = at.Unix()
 		if d := lease.Spec.LeaseDurationSeconds; d != nil {

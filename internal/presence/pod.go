@@ -46,9 +46,10 @@ func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string)
 	switch {
 	case object.Name().Absent(err):
 		return fmt.Errorf("%w: pod %s (%s)", ErrPodGone, p.Name, p.UID)
-	case errors.Is(err, locks.ErrForbidden) && p.isSender(ctx, core, namespace):
-		return nil
 	case errors.Is(err, locks.ErrForbidden):
+		if s, asked := WhoSends(ctx, core); asked == nil && s.Namespace == namespace && s.Pod == p {
+			return nil
+		}
 		return fmt.Errorf("%w: %w", errUnconfirmed, err)
 	case err != nil:
 		return fmt.Errorf("look whether this pod exists: %w", err)
@@ -56,12 +57,6 @@ func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string)
 		return fmt.Errorf("%w: pod %s has the UID %s, and this process was given %s: set POD_UID by the downward API (fieldRef metadata.uid); a static pod has another UID there than in the API", ErrPodGone, p.Name, pod.UID, p.UID)
 	}
 	return nil
-}
-
-// isSender reports whether the API server takes the sender of a request for this pod.
-func (p Pod) isSender(ctx context.Context, core rest.Interface, namespace string) bool {
-	s, err := WhoSends(ctx, core)
-	return err == nil && s.Namespace == namespace && s.Pod == p
 }
 
 // Sender is a pod by which the API server knows the sender of a request. The zero Sender is not a pod.

@@ -5,7 +5,6 @@ package presence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // Object is one candidate's presence. Texts that are not known are empty.
@@ -43,13 +41,10 @@ type Object struct {
 	// Lasts is for how many seconds after that it counts, see lasts.
 	Lasts int32
 
-	// Name, UID and resourceVersion of the presence's own Lease, set by Ensure
-	// and List.
+	// Name, UID and resourceVersion of the presence's own Lease, set by Ensure and List.
 	Name   string
 	UID    types.UID
 	Number uint64
-	// Created is when the server made the presence, in seconds since 1970. Only List and Among set it.
-	Created int64
 }
 
 // StopTimeout is how long the candidate's work may take to stop; zero if it does not say.
@@ -61,89 +56,55 @@ func (o Object) StopTimeout() time.Duration {
 	return max(0, d)
 }
 
-// attempts bounds how often Ensure starts again because another client wrote the same object
-// meanwhile.
-const attempts = 3
-
 // Ensure makes the presence say what o says, and returns it with its name and UID. It creates
 // the presence, updates it where it differs, or writes nothing if it is as it should be.
-// Additions by others are kept. labels are set on it too, but not in the place of its own.
+// Additions by others are kept. labels are set on it too. client must be one for coordination.k8s.io/v1.
+// The error wraps locks.ErrConflict if somebody else wrote the presence meanwhile.
 //
 // A Lease of that name that does not belong to this very pod, by UID, is left alone: that is
-// an error. client must be one for coordination.k8s.io/v1.
+// an error.
 //
-// Before it creates the presence it calls confirm, which says whether the API server knows the
+// Before it creates the presence of a pod it calls confirm, which says whether the API server knows the
 // pod, see [Pod.Confirm]. If confirm fails, Ensure creates nothing and returns that error.
 func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object, labels map[string]string, confirm func(context.Context) error) (Object, error) {
 	o.Name = o.name()
-	name := apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name}
-	if err := errors.Join(rawapi.Check(client, name), o.check()); err != nil {
-		return Object{}, fmt.Errorf("presence of %s at lock %q: %w", o.whose(), o.Lock, err)
-	}
-	object := rawapi.New[coordinationv1.Lease](client, name)
-	var lease *coordinationv1.Lease
-	err := locks.ErrConflict
-	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {
-		lease, err = ensure(ctx, object, o, labels, confirm)
+	object := rawapi.New[coordinationv1.Lease](client, apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name})
+	lease, err := object.Get(ctx)
+	absent := object.Name().Absent(err)
+	switch {
+	case absent && o.Pod != (Pod{}):
+		err = confirm(ctx)
+	case absent:
+		err = nil
+	case err == nil && !o.isOn(lease):
+		err = fmt.Errorf("%s stands in its place and belongs to another: remove it", object.Name())
 	}
 	if err != nil {
-		return Object{}, fmt.Errorf("presence of %s: %w", o.whose(), err)
+		return Object{}, fmt.Errorf("presence of %s: %w", o.Identity, err)
+	}
+	if absent {
+		lease = &coordinationv1.Lease{}
+	}
+	wanted := o.written(lease)
+	record.SetLabels(wanted, labels)
+	switch {
+	case absent:
+		lease, err = object.Create(ctx, wanted)
+	case !equality.Semantic.DeepEqual(wanted, lease):
+		lease, err = object.Update(ctx, wanted)
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("presence of %s: %w", o.Identity, err)
 	}
 	o.UID, o.Number = lease.UID, record.Number(lease.ResourceVersion)
 	return o, nil
 }
 
-func (o Object) check() error {
-	owned := o.Pod.Name != "" && o.Pod.UID != ""
-	if o.Lock == "" || !owned && (o.Pod != (Pod{}) || o.Identity == "" || o.Renewed == 0) {
-		return errors.New("a presence needs a lock, and a pod with its name and its UID or the time of its renewal")
-	}
-	return nil
-}
-
-// whose says in words whose presence it is.
-func (o Object) whose() string {
-	if o.Pod == (Pod{}) {
-		return o.Identity
-	}
-	return "pod " + o.Pod.Name
-}
-
-func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease], o Object, labels map[string]string, confirm func(context.Context) error) (*coordinationv1.Lease, error) {
-	lease, err := object.Get(ctx)
-	if object.Name().Absent(err) {
-		if o.Pod != (Pod{}) {
-			if err := confirm(ctx); err != nil {
-				return nil, err
-			}
-		}
-		lease = &coordinationv1.Lease{}
-		record.SetLabels(lease, labels)
-		return object.Create(ctx, o.written(lease))
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch there := read(lease, o.Lock); {
-	case there.Pod.UID != o.Pod.UID:
-		return nil, fmt.Errorf("%s stands in its place and belongs to %s, not to this pod (%s): remove it", object.Name(), there.Pod.orNobody(), o.Pod.UID)
-	case o.Pod == (Pod{}) && (there.Identity != o.Identity || len(lease.OwnerReferences) > 0):
-		return nil, fmt.Errorf("%s stands in its place and belongs to %q: remove it", object.Name(), there.Identity)
-	}
-	labeled := lease.DeepCopy()
-	record.SetLabels(labeled, labels)
-	wanted := o.written(labeled)
-	if equality.Semantic.DeepEqual(wanted, lease) {
-		return lease, nil
-	}
-	return object.Update(ctx, wanted)
-}
-
-func (p Pod) orNobody() string {
-	if p.UID == "" {
-		return "no pod, or several"
-	}
-	return fmt.Sprintf("pod %s (%s)", p.Name, p.UID)
+// isOn reports whether a Lease of its name is this very pod's presence, or that of this candidate
+// without a pod.
+func (o Object) isOn(lease *coordinationv1.Lease) bool {
+	there := read(lease, o.Lock)
+	return there.Pod.UID == o.Pod.UID && (o.Pod != (Pod{}) || there.Identity == o.Identity && len(lease.OwnerReferences) == 0)
 }
 
 // A presence without a pod counts for so long after it was renewed, as it says: five periods.

@@ -5,12 +5,11 @@ package presence
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/locks"
 )
 
 const all = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
@@ -102,15 +100,6 @@ func TestAPresenceIsWrittenOnChangeOnly(t *testing.T) {
 	}
 }
 
-func TestADeletedPresenceIsMadeAnew(t *testing.T) {
-	server, client, _ := newServer(t)
-	first := ensured(t, client, objectOf("a"))
-	server.Delete(all + "/" + first.Name)
-	if again := ensured(t, client, objectOf("a")); again.UID == first.UID || again.Name != first.Name {
-		t.Errorf("made %+v, then %+v", first, again)
-	}
-}
-
 // TestASuccessorOfTheSameNameHasItsOwn: a StatefulSet's pod has its predecessor's name, and
 // the garbage collector may be late.
 func TestASuccessorOfTheSameNameHasItsOwn(t *testing.T) {
@@ -127,64 +116,54 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 	pod := func(uid string) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "a", UID: types.UID(uid)}
 	}
-	for name, owners := range map[string][]metav1.OwnerReference{
-		"another pod of that name": {pod("another")},
-		"nobody":                   nil,
-		"two":                      {pod("uid-a"), pod("another")},
-		"another kind":             {{APIVersion: "v1", Kind: "Node", Name: "a", UID: "uid-a"}},
-		"another API":              {{APIVersion: "example.com/v1", Kind: "Pod", Name: "a", UID: "uid-a"}},
+	owned := func(owners ...metav1.OwnerReference) func(*coordinationv1.Lease) {
+		return func(l *coordinationv1.Lease) { l.OwnerReferences = owners }
+	}
+	for name, tc := range map[string]struct {
+		own    Object
+		change func(*coordinationv1.Lease)
+	}{
+		"another pod of that name":       {objectOf("a"), owned(pod("another"))},
+		"nobody":                         {objectOf("a"), owned()},
+		"two":                            {objectOf("a"), owned(pod("uid-a"), pod("another"))},
+		"another kind":                   {objectOf("a"), owned(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "a", UID: "uid-a"})},
+		"another API":                    {objectOf("a"), owned(metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Pod", Name: "a", UID: "uid-a"})},
+		"without a pod, another's":       {podless("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) }},
+		"without a pod, a pod's":         {podless("a"), owned(pod("uid-a"))},
+		"without a pod, another owner's": {podless("a"), owned(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client, sent := newServer(t)
-			lease := objectOf("a").written(&coordinationv1.Lease{})
-			lease.Name, lease.UID, lease.OwnerReferences = objectOf("a").name(), "u", owners
+			lease := tc.own.written(&coordinationv1.Lease{})
+			lease.Name, lease.UID = tc.own.name(), "u"
+			tc.change(lease)
 			server.Put(all+"/"+lease.Name, lease)
-			if _, err := Ensure(t.Context(), client, "ns", objectOf("a"), nil, confirmed); err == nil || !strings.Contains(err.Error(), "remove it") {
+			if _, err := Ensure(t.Context(), client, "ns", tc.own, nil, confirmed); err == nil || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("got %v", err)
 			}
 			if !slices.Equal(*sent, []string{"get"}) {
 				t.Errorf("sent %v", *sent)
 			}
-			for _, o := range listed(t, client) {
-				if o.Pod.UID != "another" {
-					t.Errorf("it counts as a presence: %+v", o)
-				}
+			if there := listed(t, client); len(there) > 0 {
+				t.Errorf("it counts as a presence: %+v", there)
 			}
 		})
 	}
 }
 
-// TestWhatBelongsToAnotherIsLeftAloneByACandidateWithoutAPod, and what was renewed before is renewed.
-func TestWhatBelongsToAnotherIsLeftAloneByACandidateWithoutAPod(t *testing.T) {
-	own := podless("a")
-	for name, change := range map[string]func(*coordinationv1.Lease){
-		"as it was":     func(*coordinationv1.Lease) {},
-		"never renewed": func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
-		"another's":     func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) },
-		"a pod's": func(l *coordinationv1.Lease) {
-			l.OwnerReferences = objectOf("a").written(&coordinationv1.Lease{}).OwnerReferences
-		},
-		"of another owner": func(l *coordinationv1.Lease) {
-			l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u"}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server, client, _ := newServer(t)
-			lease := own.written(&coordinationv1.Lease{})
-			lease.Name, lease.UID = own.name(), "u"
-			change(lease)
-			server.Put(all+"/"+lease.Name, lease)
-			kept := name == "as it was" || name == "never renewed"
-			later := own
-			later.Renewed++
-			_, err := Ensure(t.Context(), client, "ns", later, nil, nil)
-			if kept && err != nil || !kept && (err == nil || !strings.Contains(err.Error(), "remove it")) {
-				t.Errorf("got %v", err)
-			}
-			if there := listed(t, client); kept && (len(there) != 1 || there[0].Renewed != later.Renewed) {
-				t.Errorf("there are %+v", there)
-			}
-		})
+// TestACandidateWithoutAPodRenewsItsPresence, also one that was never renewed.
+func TestACandidateWithoutAPodRenewsItsPresence(t *testing.T) {
+	for _, renewed := range []*metav1.MicroTime{nil, {Time: time.Unix(1, 0)}} {
+		server, client, _ := newServer(t)
+		lease := podless("a").written(&coordinationv1.Lease{})
+		lease.Name, lease.UID, lease.Spec.RenewTime = podless("a").name(), "u", renewed
+		server.Put(all+"/"+lease.Name, lease)
+		later := podless("a")
+		later.Renewed++
+		ensured(t, client, later)
+		if there := listed(t, client); len(there) != 1 || there[0].UID != "u" || there[0].Renewed != later.Renewed {
+			t.Errorf("of one that was renewed at %v it made %+v", renewed, there)
+		}
 	}
 }
 
@@ -203,40 +182,6 @@ func TestWhatOthersPutOnAPresenceIsKept(t *testing.T) {
 	meta := server.Objects[all+"/"+o.Name]["metadata"].(apitest.Object)
 	if meta["annotations"].(apitest.Object)["theirs"] != "kept" || meta["labels"].(apitest.Object)["team"] != "a" || len(listed(t, client)) != 1 {
 		t.Errorf("now %v", meta)
-	}
-}
-
-// TestARaceIsRunAgain: another client changes, creates or deletes the object between the read
-// and the write.
-func TestARaceIsRunAgain(t *testing.T) {
-	path := all + "/" + objectOf("a").name()
-	label := func(s *apitest.Server, n int) {
-		if s.Objects[path] != nil {
-			s.Objects[path]["metadata"].(apitest.Object)["resourceVersion"] = fmt.Sprint(n)
-		}
-	}
-	for name, tc := range map[string]struct {
-		races int
-		fails bool
-	}{"once": {1, false}, "twice": {2, false}, "for ever": {99, true}} {
-		t.Run(name, func(t *testing.T) {
-			server, client, _ := newServer(t)
-			ensured(t, client, objectOf("a"))
-			races := 0
-			server.Before = func(verb, _ string) (int, apitest.Object) {
-				if verb == "update" && races < tc.races {
-					races++
-					label(server, races)
-				}
-				return 0, nil
-			}
-			changed := objectOf("a")
-			changed.Waiting = "nothing"
-			_, err := Ensure(t.Context(), client, "ns", changed, nil, confirmed)
-			if errors.Is(err, locks.ErrConflict) != tc.fails || !tc.fails && err != nil || races > attempts {
-				t.Errorf("after %d races: %v", races, err)
-			}
-		})
 	}
 }
 
@@ -264,41 +209,6 @@ func TestNamesFit(t *testing.T) {
 	}
 	if got := (Object{Lock: "lock", Pod: Pod{"pod", "1"}}).name(); !strings.HasPrefix(got, "lock.pod.") {
 		t.Errorf("people cannot read %q", got)
-	}
-}
-
-func TestAMissingPermissionIsNamed(t *testing.T) {
-	for verb, changed := range map[string]bool{"get": false, "create": false, "update": true} {
-		server, client, _ := newServer(t)
-		o := objectOf("a")
-		if changed {
-			ensured(t, client, o)
-			o.Mode = "dual"
-		}
-		server.Before = func(v, path string) (int, apitest.Object) {
-			if v == verb {
-				return apitest.Forbidden(v, path)
-			}
-			return 0, nil
-		}
-		_, err := Ensure(t.Context(), client, "ns", o, nil, confirmed)
-		if want := fmt.Sprintf(`needs verb %q on leases.coordination.k8s.io in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", verb, err)
-		}
-	}
-	server, client, _ := newServer(t)
-	server.Before = apitest.Forbidden
-	if _, err := List(t.Context(), client, "ns", "lock"); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on leases`) {
-		t.Errorf("list: %v", err)
-	}
-}
-
-func TestAPresenceNeedsAPodByUID(t *testing.T) {
-	_, client, sent := newServer(t)
-	for _, o := range []Object{{}, {Lock: "lock", Pod: Pod{Name: "a"}}, {Lock: "lock", Pod: Pod{UID: "u"}}, {Pod: Pod{"a", "u"}}} {
-		if _, err := Ensure(t.Context(), client, "ns", o, nil, confirmed); err == nil || len(*sent) > 0 {
-			t.Errorf("%+v: %v, sent %v", o, err, *sent)
-		}
 	}
 }
 

@@ -122,83 +122,42 @@ func TestARosterThatMissedSomethingListsAgain(t *testing.T) {
 	})
 }
 
-func TestAMissingPermissionToFollowIsNamed(t *testing.T) {
-	for _, verb := range []string{"list", "watch"} {
-		server, client, _ := newServer(t)
-		server.Before = func(v, path string) (int, apitest.Object) {
-			if v == verb {
-				return apitest.Forbidden(v, path)
-			}
-			return 0, nil
-		}
-		err := newRoster(client).follow(t.Context(), 0, func([]Object, uint64) {})
-		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "ns"`) {
-			t.Errorf("%s: %v", verb, err)
-		}
-	}
-}
-
 // TestGarbageIsNobody: a Lease with the label may contain anything.
 func TestGarbageIsNobody(t *testing.T) {
 	long := strings.Repeat("x", record.MaxText+1)
-	made := func(change func(*coordinationv1.Lease)) coordinationv1.Lease {
-		lease := objectOf("a").written(&coordinationv1.Lease{})
-		lease.Name, lease.UID = objectOf("a").name(), "u"
-		change(lease)
-		return *lease
-	}
-	good := locks.Peer{Candidate: locks.Candidate{Identity: "a_1", Zone: "z1", Node: "n1", Pod: locks.Pod{Name: "a", UID: "uid-a"}}}
-	zoneless, ill := good, good
-	zoneless.Zone, ill.Unhealthy = "", "no disk"
+	said := locks.Candidate{Identity: "a_1", Zone: "z1", Node: "n1", Pod: locks.Pod{Name: "a", UID: "uid-a"}}
+	good, alone := []locks.Peer{{Candidate: said}}, []locks.Peer{{Candidate: locks.Candidate{Identity: "a"}}}
 	for name, tc := range map[string]struct {
+		of     Object
 		change func(*coordinationv1.Lease)
 		want   []locks.Peer
 	}{
-		"as it was made":           {func(*coordinationv1.Lease) {}, []locks.Peer{good}},
-		"unhealthy":                {func(l *coordinationv1.Lease) { l.Annotations[annotationHealth] = "no disk" }, []locks.Peer{ill}},
-		"a zone of kilobytes":      {func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationZone] = long }, []locks.Peer{zoneless}},
-		"an identity of kilobytes": {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &long }, nil},
-		"no identity":              {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
-		"no annotations":           {func(l *coordinationv1.Lease) { l.Annotations = nil }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Pod: locks.Pod{Name: "a", UID: "uid-a"}}}}},
-		"no owner":                 {func(l *coordinationv1.Lease) { l.OwnerReferences = nil }, nil},
-		"a name of its own":        {func(l *coordinationv1.Lease) { l.Name = "mine" }, nil},
-		"another lock's":           {func(l *coordinationv1.Lease) { l.Labels[Label] = "another" }, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := made(tc.change)
-			if got := peers(Among([]coordinationv1.Lease{lease, lease}, "lock")); !reflect.DeepEqual(got, tc.want) {
-				t.Errorf("it tells of %+v, want %+v", got, tc.want)
-			}
-		})
-	}
-}
+		"as it was made":  {objectOf("a"), func(*coordinationv1.Lease) {}, good},
+		"unhealthy":       {objectOf("a"), func(l *coordinationv1.Lease) { l.Annotations[annotationHealth] = "no disk" }, []locks.Peer{{Candidate: said, Unhealthy: "no disk"}}},
+		"a node too long": {objectOf("a"), func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationNode] = long }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Zone: "z1", Pod: said.Pod}}}},
+		"no annotations":  {objectOf("a"), func(l *coordinationv1.Lease) { l.Annotations = nil }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Pod: said.Pod}}}},
+		"a long identity": {objectOf("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &long }, nil},
+		"no identity":     {objectOf("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
+		"no owner":        {objectOf("a"), func(l *coordinationv1.Lease) { l.OwnerReferences = nil }, nil},
+		"another name":    {objectOf("a"), func(l *coordinationv1.Lease) { l.Name = "mine" }, nil},
+		"another lock's":  {objectOf("a"), func(l *coordinationv1.Lease) { l.Labels[Label] = "another" }, nil},
 
-// TestWhatNeitherHasAPodNorIsRenewedIsNobody.
-func TestWhatNeitherHasAPodNorIsRenewedIsNobody(t *testing.T) {
-	own := podless("a")
-	for name, tc := range map[string]struct {
-		change func(*coordinationv1.Lease)
-		counts bool
-	}{
-		"as it was made":     {func(*coordinationv1.Lease) {}, true},
-		"without a duration": {func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }, true},
-		"never renewed":      {func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, false},
-		"renewed in 1970":    {func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(0, 0)} }, false},
-		"no identity":        {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, false},
-		"another identity":   {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "b" }, false},
-		"owned by a pod": {func(l *coordinationv1.Lease) {
-			l.OwnerReferences = objectOf("a").written(&coordinationv1.Lease{}).OwnerReferences
-		}, false},
-		"owned by something":      {func(l *coordinationv1.Lease) { l.OwnerReferences = make([]metav1.OwnerReference, 1) }, false},
-		"owned by two":            {func(l *coordinationv1.Lease) { l.OwnerReferences = make([]metav1.OwnerReference, 2) }, false},
-		"under the name of a pod": {func(l *coordinationv1.Lease) { l.Name = objectOf("a").name() }, false},
+		"renewed":                          {podless("a"), func(*coordinationv1.Lease) {}, alone},
+		"renewed, without a duration":      {podless("a"), func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }, alone},
+		"never renewed":                    {podless("a"), func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, nil},
+		"renewed in 1970":                  {podless("a"), func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(0, 0)} }, nil},
+		"renewed by nobody":                {podless("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
+		"renewed by another":               {podless("a"), func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "b" }, nil},
+		"renewed, of a pod":                {podless("a"), func(l *coordinationv1.Lease) { l.OwnerReferences = objectOf("a").written(l).OwnerReferences }, nil},
+		"renewed, of two":                  {podless("a"), func(l *coordinationv1.Lease) { l.OwnerReferences = make([]metav1.OwnerReference, 2) }, nil},
+		"renewed, under the name of a pod": {podless("a"), func(l *coordinationv1.Lease) { l.Name = objectOf("a").name() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lease := own.written(&coordinationv1.Lease{})
-			lease.Name, lease.UID = own.name(), "u"
+			lease := tc.of.written(&coordinationv1.Lease{})
+			lease.Name, lease.UID = tc.of.name(), "u"
 			tc.change(lease)
-			if got := Among([]coordinationv1.Lease{*lease}, "lock"); (len(got) == 1) != tc.counts {
-				t.Errorf("it counts as %+v", got)
+			if got := peers(Among([]coordinationv1.Lease{*lease, *lease}, "lock")); !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("it tells of %+v, want %+v", got, tc.want)
 			}
 		})
 	}

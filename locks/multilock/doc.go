@@ -20,8 +20,8 @@
 // deleted with the pod. The lock writes it at the start and on each change.
 //
 // SetUnhealthy of a lock has the presence object say why this candidate should not lead;
-// empty means that it is healthy. The object says so at once, or a LeaseDuration after it last
-// said something else. SetUnhealthy does no I/O.
+// empty means that it is healthy. The object says so at once, or within 15 s if it said something
+// else less than a LeaseDuration ago. SetUnhealthy does no I/O.
 //
 // Peers of a lock reports which candidates have a presence object, in the form of
 // election.Config. It costs nothing while nothing changes: Attend runs one watch for it.
@@ -56,7 +56,7 @@ package multilock
 //	../../internal/presence/keeper.go  Keeper.Keep                  follows the other candidates' presences; until the end of Attend
 //	../../internal/presence/keeper.go  Keeper.Keep                  ignores and removes presences without a pod that are not renewed; the same
 //	../../internal/presence/keeper.go  Keeper.Keep                  watches this candidate's pod; the same
-//	../../internal/presence/keeper.go  beside.Attend                keeps the presence; until the end of Attend
+//	../../internal/phase/guard.go      Guard.Attend                 keeps the presence; until the end of Attend
 
 // Where to look
 //

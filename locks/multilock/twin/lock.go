@@ -220,18 +220,12 @@ func (t *Lock) SetZone(zone string) { t.presence.SetZone(zone) }
 func (t *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { t.presence.Peers(ctx, tell) }
 
 // Attend keeps this candidate's presence, and reports whether the phase lets it campaign.
-// It returns ErrPodGone when the candidate's pod no longer exists.
 func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	podGone := make(chan error, 1)
-	wait.Go(func() {
-		if err := t.presence.Keep(ctx); err != nil {
-			podGone <- err
-		}
-	})
+	wait.Go(func() { _ = t.presence.Keep(ctx) }) // no shield depends on it
 	heard := make(chan struct{}, 1)
 	wait.Go(func() { t.findPods(ctx, heard) })
 	for said := (locks.Permission{}); ; {
@@ -244,8 +238,6 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 		case <-t.phase.Changed():
 			candidate.Signal(t.turned)
 			candidate.Signal(heard)
-		case err := <-podGone:
-			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
