@@ -40,27 +40,22 @@ type Candidate struct {
 	PodState  string `json:"podState,omitempty"`
 	NodeState string `json:"nodeState,omitempty"`
 
-	// Part is what a migration needs besides. A Reader fills it in; a [Status] has none.
-	*Part `json:"-"`
-}
-
-// Part is a candidate's part in a migration.
-type Part struct {
-	Presence string // the name of its presence object
-	UID      string // of its pod; empty if its presence is renewed instead
+	Presence string `json:"-"` // the name of its presence object; empty if it has not announced itself
+	UID      string `json:"-"` // of its pod; empty if its presence is renewed instead
 	// Exists says whether its pod exists. Ready is the pod's condition of that name. A candidate
 	// without a pod exists as long as its presence does, and is ready as long as it renews that.
-	Exists, Ready bool
+	Exists bool `json:"-"`
+	Ready  bool `json:"-"`
 	// Controller is the UID of the pod's controller, such as a ReplicaSet.
-	Controller types.UID
+	Controller types.UID `json:"-"`
 	// ServiceAccount is the pod's; empty if the pod was not read.
-	ServiceAccount string
+	ServiceAccount string `json:"-"`
 	// Runs is its pod, as it was read; nil if it was not, or if it is gone.
-	Runs *corev1.Pod
+	Runs *corev1.Pod `json:"-"`
 	// StopTimeout is how long its work may take to stop; zero if it does not say.
-	StopTimeout time.Duration
+	StopTimeout time.Duration `json:"-"`
 	// Workload is the pod's, as WorkloadOf names it; empty if the pod does not run or was not read.
-	Workload string
+	Workload string `json:"-"`
 }
 
 // The states of pods and nodes, besides the phases of pods.
@@ -81,7 +76,7 @@ func candidatesOf(presences []presence.Object) []Candidate {
 		all = append(all, Candidate{
 			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode, Waiting: o.Waiting,
 			Unhealthy: o.Unhealthy, KnownFrom: o.KnownFrom, PodState: state,
-			Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout()},
+			Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout(),
 		})
 	}
 	return all
@@ -140,7 +135,7 @@ func nodeState(node *corev1.Node) string {
 }
 
 // InNoPod reports whether the candidate announced itself, and no pod owns its presence.
-func (c Candidate) InNoPod() bool { return c.Part != nil && c.UID == "" }
+func (c Candidate) InNoPod() bool { return c.Presence != "" && c.UID == "" }
 
 // Name is the name of its pod, or its identity if it has none.
 func (c Candidate) Name() string { return cmp.Or(c.Pod, c.Identity) }

@@ -27,14 +27,8 @@ type Election struct {
 	Lease      *coordinationv1.Lease // nil if there is none
 	Watched    Watched
 	Candidates []Candidate
-	LegacyLock
-}
-
-// LegacyLock is the object in the legacy lock's place, as it was read.
-type LegacyLock struct {
-	Legacy *Legacy      // nil if nobody looked
-	Stage  record.Stage // the stage that the object carries
-	Notes  []string     // what could not be read, there and elsewhere
+	Legacy     *Legacy  // the object in the legacy lock's place; nil if nobody looked
+	Notes      []string // what could not be read
 }
 
 // Among returns the locks among Leases, in their order. A Lease counts as a lock
@@ -122,7 +116,10 @@ func (e Election) Nothing() bool {
 // Phase is the later of the phases on the Lease and on the legacy object. If there is
 // neither, a leader-for-life lock counts as phase legacy: its migration has not begun.
 func (e Election) Phase() record.Phase {
-	stage := e.Stage
+	var stage record.Stage
+	if e.Legacy != nil {
+		stage = e.Legacy.stage
+	}
 	if e.Lease != nil {
 		stage = record.ReadStage(e.Lease.Annotations).Later(stage)
 	}

@@ -37,30 +37,3 @@ func Many(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
-
-// CheckPod says what is wrong with a candidate's pod.
-func (f *Findings) CheckPod(c Candidate) {
-	switch c.PodState {
-	case "", Ready:
-	case Gone:
-		if c.InNoPod() {
-			f.Note("the presence of %s is left over: it has not been renewed", c.Identity)
-			return
-		}
-		f.Note("the presence of pod %s is left over: that pod is gone, and the garbage collector has not removed it yet", c.Pod)
-	default:
-		f.Warn("the pod of %s is %s", c.Identity, c.PodState)
-	}
-}
-
-// CheckSpread says whether candidates are too few, or too close together, for one to take over from another.
-func (f *Findings) CheckSpread(all []Candidate) {
-	switch zones, unknown := ZonesOf(all); {
-	case len(all) == 1:
-		f.Warn("only one candidate has announced itself: nobody takes over from %s", all[0].Identity)
-	case unknown > 0:
-		f.Note("the zone of some candidates is not known")
-	case len(zones) == 1:
-		f.Warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(all), zones[0])
-	}
-}

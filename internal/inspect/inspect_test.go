@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,25 +147,6 @@ func TestWhatAnEarlierHolderSaidIsNobodys(t *testing.T) {
 		lease.Spec.HolderIdentity = &other
 		if d, ours := inspect.DetailsOf(record.Read(lease)); ours || d != (locks.Details{}) {
 			t.Errorf("%q says %+v, ours: %v", other, d, ours)
-		}
-	}
-}
-
-func TestCandidatesThatCannotTakeOverAreToldInOneWay(t *testing.T) {
-	for want, zones := range map[string][]string{
-		"": {"za", "zb"},
-		"only one candidate has announced itself: nobody takes over from a":      {""},
-		"all 2 candidates are in zone za: nobody takes over when that zone dies": {"za", "za"},
-		"the zone of some candidates is not known":                               {"za", ""},
-	} {
-		var all []inspect.Candidate
-		for i, zone := range zones {
-			all = append(all, inspect.Candidate{Identity: string(rune('a' + i)), Zone: zone})
-		}
-		var f inspect.Findings
-		f.CheckSpread(all)
-		if got := strings.Join(slices.Concat(f.Warnings, f.Notes), "; "); got != want {
-			t.Errorf("%q: got %q, want %q", zones, got, want)
 		}
 	}
 }

@@ -29,6 +29,9 @@ type Legacy struct {
 	Armed  bool          `json:"armed,omitempty"`
 	// Lingering says that the object was deleted, and what keeps it.
 	Lingering string `json:"lingering,omitempty"`
+
+	stage record.Stage // that the object carries
+	why   string       // what is odd about it
 }
 
 // ReadElected returns client-go's election record in the annotations of an object; found is
@@ -69,17 +72,10 @@ func (e Election) legacyLock(name string) record.Legacy {
 	return lock
 }
 
-// legacyObject is a legacy object as it was read.
-type legacyObject struct {
-	Legacy
-	stage record.Stage
-	why   string // what is odd about it
-}
-
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
-func recognized(cm *corev1.ConfigMap) legacyObject {
+func recognized(cm *corev1.ConfigMap) *Legacy {
 	r := ownerref.Recognize(cm)
-	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering()}, stage: record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}, why: r.Why}
+	o := &Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), stage: record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}, why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}
@@ -88,13 +84,13 @@ func recognized(cm *corev1.ConfigMap) legacyObject {
 
 // elected identifies an object in the place of an election record. An object without a
 // record counts as none.
-func elected(annotations map[string]string) legacyObject {
+func elected(annotations map[string]string) *Legacy {
 	switch said, found, err := ReadElected(annotations); {
 	case !found:
-		return legacyObject{Legacy: Legacy{Kind: ownerref.Absent}}
+		return &Legacy{Kind: ownerref.Absent}
 	case err != nil:
-		return legacyObject{Legacy: Legacy{Kind: ownerref.Foreign}, why: err.Error()}
+		return &Legacy{Kind: ownerref.Foreign, why: err.Error()}
 	default:
-		return legacyObject{Legacy: Legacy{Kind: ElectionRecord, Holder: said.HolderIdentity}}
+		return &Legacy{Kind: ElectionRecord, Holder: said.HolderIdentity}
 	}
 }

@@ -150,7 +150,7 @@ func (r Reader) Legacy(ctx context.Context, e *Election) error {
 		return r.tolerate(err, &e.Notes, "what stands in the legacy lock's place is not known")
 	}
 	found.Object = ObjectOf(lock)
-	e.Legacy, e.Stage = &found.Legacy, found.stage
+	e.Legacy = found
 	if found.why != "" {
 		e.Notes = append(e.Notes, found.Object+": "+found.why)
 	}
@@ -161,7 +161,7 @@ func (r Reader) Legacy(ctx context.Context, e *Election) error {
 }
 
 // legacy reads the object of a legacy lock.
-func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy) (legacyObject, error) {
+func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy) (*Legacy, error) {
 	if lock.Resource == record.Endpoints {
 		endpoints, err := r.Endpoints(ctx, namespace, lock.Name)
 		if err != nil || endpoints == nil {
@@ -171,7 +171,7 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 	}
 	cm, err := r.ConfigMap(ctx, namespace, lock.Name)
 	if err != nil {
-		return legacyObject{}, err
+		return nil, err
 	}
 	var annotations map[string]string
 	if cm != nil {

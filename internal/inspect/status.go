@@ -49,9 +49,6 @@ type Evacuation struct {
 func (e Election) Status(now time.Time) Status {
 	s := Status{Phase: e.Phase(), Legacy: e.Legacy, Candidates: ByZone(e.Candidates)}
 	s.Notes = slices.Clone(e.Notes)
-	for i := range s.Candidates {
-		s.Candidates[i].Part = nil
-	}
 	var r locks.Record
 	if e.Lease != nil {
 		r, s.Leader = e.Snapshot().Record, e.Leader()

@@ -86,20 +86,19 @@ func (l Lock) candidate(c inspect.Candidate) []Finding {
 
 // spread says whether candidates are too few or too close together.
 func (l Lock) spread(present []inspect.Candidate) []Finding {
-	var f inspect.Findings
-	f.CheckSpread(present)
+	zones, unknown := inspect.ZonesOf(present)
 	switch {
-	case len(f.Warnings) == 0:
-		return nil
 	case len(present) == 1:
 		advice := "run at least two replicas, in different zones"
 		if l.lasts() < timing.Patient().LeaseDuration {
 			advice += "; if one is what you want, keep its election, and set --leader-elect-timing=patient, which loses no term in an outage of the API of 45s"
 		}
-		return []Finding{say(Warning, "%s", f.Warnings[0]).do("%s", advice)}
+		return []Finding{say(Warning, "only one candidate has announced itself: nobody takes over from %s", present[0].Identity).do("%s", advice)}
+	case unknown == 0 && len(zones) == 1:
+		return []Finding{say(Warning, "all %d candidates are in zone %s: nobody takes over when that zone dies", len(present), zones[0]).
+			do("if the cluster has other zones, use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", Page("install.md"))}
 	}
-	return []Finding{say(Warning, "%s", f.Warnings[0]).
-		do("if the cluster has other zones, use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", Page("install.md"))}
+	return nil
 }
 
 // checkEnvironment says what candidates do not know about themselves, and what nobody can see of the holder.

@@ -37,7 +37,7 @@ func TestOnlyAKnownAccountIsJudged(t *testing.T) {
 	if l.Accounts() || checkRights(l) != nil {
 		t.Errorf("an unknown account is judged: %+v", checkRights(l))
 	}
-	l.Candidates = []inspect.Candidate{{Identity: "a_1", Part: &inspect.Part{ServiceAccount: "sa"}}}
+	l.Candidates = []inspect.Candidate{{Identity: "a_1", ServiceAccount: "sa"}}
 	l.Rights.Unknown = "forbidden"
 	all := checkRights(l)
 	if len(all) != 1 || all[0].Result != Note || !strings.Contains(all[0].Text, "forbidden") {
@@ -72,9 +72,9 @@ func TestACandidateInNoPodIsWellAsLongAsItRenewsItsPresence(t *testing.T) {
 	for state, want := range map[string]string{"": "3 candidates in 3 zones, all ready", inspect.Gone: "2 candidates in 2 zones, all ready"} {
 		l := lockOf(func(*coordinationv1.Lease) {})
 		for _, zone := range []string{"za", "zb"} {
-			l.Candidates = append(l.Candidates, inspect.Candidate{Identity: zone + "_1", Pod: zone, Zone: zone, PodState: inspect.Ready, Part: &inspect.Part{UID: zone}})
+			l.Candidates = append(l.Candidates, inspect.Candidate{Identity: zone + "_1", Pod: zone, Zone: zone, PodState: inspect.Ready, UID: zone})
 		}
-		l.Candidates = append(l.Candidates, inspect.Candidate{Identity: "laptop_1", Zone: "zc", PodState: state, Part: &inspect.Part{}})
+		l.Candidates = append(l.Candidates, inspect.Candidate{Identity: "laptop_1", Zone: "zc", PodState: state, Presence: "laptop"})
 		if all := checkCandidates(l); len(all) != 1 || !strings.Contains(all[0].Text, want) {
 			t.Errorf("%q: %+v", state, all)
 		}

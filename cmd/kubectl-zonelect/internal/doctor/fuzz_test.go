@@ -54,7 +54,7 @@ func FuzzCheck(f *testing.F) {
 		}
 		l := Lock{Now: midnight, Account: text, LegacyPod: Fact[string]{Value: text}}
 		l.Election = inspect.Election{NamespacedName: inspect.KeyOf(&lease), Lease: &lease, Watched: inspect.Watched{For: time.Duration(n)}}
-		l.Candidates = []inspect.Candidate{{Identity: text, Zone: text}, {Identity: "b", Pod: text, PodState: text, Node: text, NodeState: text, Part: &inspect.Part{ServiceAccount: text}}}
+		l.Candidates = []inspect.Candidate{{Identity: text, Zone: text}, {Identity: "b", Pod: text, PodState: text, Node: text, NodeState: text, ServiceAccount: text}}
 		l.Legacy = &inspect.Legacy{Object: "configmap/old", Kind: "legacy", Holder: text}
 		l.Rights.Value = l.Needs()
 		said := l.Check()

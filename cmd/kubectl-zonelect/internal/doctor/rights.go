@@ -61,7 +61,7 @@ func (l Lock) Needs() []Right {
 func (l Lock) accounts() []string {
 	var all []string
 	for _, c := range inspect.Present(l.Candidates) {
-		if c.Part != nil && c.ServiceAccount != "" {
+		if c.ServiceAccount != "" {
 			all = append(all, c.ServiceAccount)
 		}
 	}

@@ -22,7 +22,7 @@ const more = 10 * time.Second
 func checkWorkload(l Lock) []Finding {
 	of := map[string]inspect.Candidate{}
 	for _, c := range inspect.ByZone(inspect.Present(l.Candidates)) {
-		if c.Part != nil && c.Runs != nil && of[c.Workload].Part == nil {
+		if c.Runs != nil && of[c.Workload].Runs == nil {
 			of[c.Workload] = c
 		}
 	}
