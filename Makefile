@@ -75,11 +75,11 @@ nightly: ## What make test leaves out, in BUDGET=150m; goes on after failures
 DEMO := $(addprefix ./test/programs/,demo candidate peer front)
 
 .PHONY: demo
-demo: ## Cut a zone's power, beside client-go (90 s); REAL=1: compile Kubernetes; LEGACY=1
+demo: ## Cut a zone's power, beside client-go (90 s); REAL=1: compile Kubernetes
 	@mkdir -p build/bin
 	@[ -x build/bin/demo ] || echo "Compiling the demo. The first time takes three to four minutes on two cores."
 	go build net/http html/template & go build -o build/bin/ $(DEMO) # the first compiles while the second downloads
-	build/bin/demo $(if $(REAL),--real) $(if $(LEGACY),--legacy)
+	build/bin/demo $(if $(REAL),--real)
 
 .PHONY: test-long
 test-long: ## The testbed itself (5 min)

@@ -3,8 +3,7 @@
 
 // Command demo cuts the power of the leader's zone, with zonelect and client-go side by side, and
 // prints what happens. It runs on a real control plane if one is there, or else on an embedded API
-// server. With --real it compiles a control plane. With --legacy it adds the three variants of
-// operator-sdk's leader-for-life.
+// server. With --real it compiles a control plane.
 package main
 
 import (
@@ -13,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,7 +25,6 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
-	"github.com/zonelect/zonelect/test/kit/legacyelectors"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -40,7 +37,6 @@ var zones = []string{"za", "zb", "zc"}
 
 func main() {
 	isReal := pflag.Bool("real", false, "compile etcd and Kubernetes, unless that was done before, and use no others")
-	legacy := pflag.Bool("legacy", false, "beside them the three variants of leader-for-life")
 	serve := pflag.Bool("serve", false, "only run a control plane, for the examples, until Ctrl-C")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,11 +46,10 @@ func main() {
 		if err != nil {
 			return err
 		}
-		if *legacy && !programs.Controllers() {
-			fmt.Println("The leaders-for-life are left out: they need a kube-controller-manager. \"make demo LEGACY=1 REAL=1\" compiles one.")
-			*legacy = false
-		}
-		d := &demo{programs: programs, teams: teams(*legacy)}
+		d := &demo{programs: programs, teams: []*team{
+			{kind: trial.Zonelect, name: "zonelect", lock: "demo-zonelect"},
+			{kind: trial.ClientGo, name: "client-go", lock: "demo-client-go"},
+		}}
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -69,43 +64,12 @@ func main() {
 	}
 }
 
-// teams are the teams of a demo.
-func teams(legacy bool) []*team {
-	const patience = lease + 3*time.Minute
-	all := []*team{
-		{kind: trial.Zonelect, name: "zonelect", lock: "demo-zonelect", within: patience},
-		{kind: trial.ClientGo, name: "client-go", lock: "demo-client-go", within: patience},
-	}
-	if !legacy {
-		return all
-	}
-	for _, v := range []legacyelectors.Variant{legacyelectors.NotReady, legacyelectors.Stale, legacyelectors.Original} {
-		all = append(all, &team{
-			kind: trial.Legacy, name: "leader-for-life, " + variants[v], lock: "demo-" + string(v), within: 8 * time.Minute, args: []string{"--variant", string(v)},
-		})
-	}
-	return all
-}
-
-// variants says where each leader-for-life comes from.
-var variants = map[legacyelectors.Variant]string{
-	legacyelectors.NotReady: "operator-lib 0.2 on",
-	legacyelectors.Stale:    "operator-sdk 0.13 to 0.18.0",
-	legacyelectors.Original: "operator-sdk 0.18.1 on",
-}
-
 // run starts a control plane and plays on it.
 func (d *demo) run(ctx context.Context) (err error) {
-	// Only a leader-for-life needs nodes, pods and the controllers that remove them.
-	alone := !slices.ContainsFunc(d.teams, (*team).forLife)
-	var kinds []trial.Kind
-	for _, t := range d.teams {
-		kinds = append(kinds, t.kind)
-	}
 	var building errgroup.Group
-	building.Go(func() error { return trial.Build(ctx, kinds...) })
+	building.Go(func() error { return trial.Build(ctx, trial.Zonelect, trial.ClientGo) })
 	d.bed, err = testbed.Start(ctx, testbed.Config{
-		Zones: zones, Programs: d.programs, WithoutControllers: alone, WithoutNodes: alone, Progress: os.Stdout,
+		Zones: zones, Programs: d.programs, WithoutControllers: true, WithoutNodes: true, Progress: os.Stdout,
 	})
 	built := building.Wait()
 	if err != nil {
@@ -149,16 +113,10 @@ type team struct {
 	kind    trial.Kind
 	name    string // for the table
 	lock    string
-	within  time.Duration // how long to wait for its next leader
-	args    []string
 	seats   []*trial.Seat
-	renewed func() time.Time // when the Lease was last seen to be renewed; nil if the lock is none
+	renewed func() time.Time // when the Lease was last seen to be renewed
 	end     time.Time        // of the lease, once it has ended
 }
-
-// forLife reports whether a pod holds its lock for life: there is no lease to
-// end.
-func (t *team) forLife() bool { return t.kind == trial.Legacy }
 
 // say prints a line of what happens.
 func (d *demo) say(at time.Time, format string, args ...any) {
@@ -225,13 +183,11 @@ func (d *demo) startTeams(ctx context.Context) error {
 
 // startTeam starts a team, one candidate after the other.
 func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
-	if !t.forLife() {
-		if t.renewed, err = observe(ctx, d.bed.Cluster.RESTConfig(zones[2]), t.lock); err != nil {
-			return err
-		}
+	if t.renewed, err = observe(ctx, d.bed.Cluster.RESTConfig(zones[2]), t.lock); err != nil {
+		return err
 	}
 	for i, zone := range zones {
-		s, err := d.seat(ctx, t, zone)
+		s, err := trial.Start(ctx, d.bed, t.kind, zone, t.lock, string(t.kind)+"-"+zone)
 		if err != nil {
 			return err
 		}
@@ -249,45 +205,23 @@ func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
 	return nil
 }
 
-// seat starts a candidate. A leader-for-life needs a pod that stands for it.
-func (d *demo) seat(ctx context.Context, t *team, zone string) (*trial.Seat, error) {
-	identity := string(t.kind) + "-" + zone
-	if t.forLife() {
-		identity = t.lock + "-" + zone
-		if _, err := d.bed.Cluster.AddPod(ctx, zone, identity, "default", nil); err != nil {
-			return nil, err
-		}
-	}
-	return trial.Start(ctx, d.bed, t.kind, zone, t.lock, identity, t.args...)
-}
-
 // succession waits for the next leader and reports how the takeover went.
 func (d *demo) succession(ctx context.Context, t *team) (result, error) {
-	var end time.Time
-	if !t.forLife() {
-		end = t.renewed().Add(lease)
-		t.end = end
-		if err := sleep.For(ctx, time.Until(end)); err != nil {
-			return result{}, err
-		}
-		d.say(end, "%-14s  the lease has ended", t.lock)
+	t.end = t.renewed().Add(lease)
+	if err := sleep.For(ctx, time.Until(t.end)); err != nil {
+		return result{}, err
 	}
-	r := result{name: t.name, from: "outside observer"}
-	waiting, cancel := context.WithDeadline(ctx, d.cut.Add(t.within))
+	d.say(t.end, "%-14s  the lease has ended", t.lock)
+	waiting, cancel := context.WithDeadline(ctx, d.cut.Add(lease+3*time.Minute))
 	defer cancel()
 	next, e, err := trial.AwaitAny(waiting, t.seats[1:], "leading", d.cut)
 	if err != nil {
-		if t.forLife() && waiting.Err() != nil && ctx.Err() == nil {
-			d.say(time.Now(), "%-14s  nobody leads", t.lock)
-			r.never = t.within
-			return r, nil
-		}
 		return result{}, err
 	}
 	d.say(e.Time, "%-14s  %s leads", t.lock, next.Identity)
-	r.nextLeader, r.after = next.Identity, e.Time.Sub(d.cut)
-	if !t.forLife() {
-		r.behindLease = e.Time.Sub(end)
+	r := result{
+		name: t.name, from: "outside observer", nextLeader: next.Identity,
+		after: e.Time.Sub(d.cut), behindLease: e.Time.Sub(t.end),
 	}
 	if t.kind == trial.Zonelect {
 		return r.fromSpans(next, d.cut)

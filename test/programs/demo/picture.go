@@ -54,7 +54,8 @@ func (d *demo) draw(end time.Time) []byte {
 	for i, t := range d.teams {
 		r := d.results[i]
 		p.y += row + 8
-		p.text(20, p.y, fmt.Sprintf("%s: new leader after %s; behind the lease's end: %s", r.name, r.took(), r.behind()))
+		p.text(20, p.y, fmt.Sprintf("%s: new leader after %.3f s; behind the lease's end: %.3f s",
+			r.name, r.after.Seconds(), r.behindLease.Seconds()))
 		for _, s := range t.seats {
 			p.y += row
 			p.text(30, p.y, s.Identity)
@@ -104,12 +105,8 @@ func (t *team) phases(r result, cut time.Time) []spans.Span {
 	if len(r.trace.Phases) > 0 {
 		return r.trace.Phases
 	}
-	next := cut.Add(r.after)
-	if t.end.IsZero() {
-		return []spans.Span{{Name: "nobody leads", StartTime: cut, EndTime: next}}
-	}
 	return []spans.Span{
 		{Name: "election.silence", StartTime: t.end.Add(-lease), EndTime: t.end},
-		{Name: "nobody leads", StartTime: t.end, EndTime: next},
+		{Name: "nobody leads", StartTime: t.end, EndTime: cut.Add(r.after)},
 	}
 }

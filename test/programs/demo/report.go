@@ -21,8 +21,7 @@ type result struct {
 	name        string
 	nextLeader  string
 	after       time.Duration
-	never       time.Duration  // how long nobody led, if only that is known
-	behindLease time.Duration  // zero without a lease
+	behindLease time.Duration
 	from        string         // what the figures were read from
 	trace       spans.Failover // without phases if there is none
 }
@@ -45,7 +44,7 @@ func (d *demo) table() error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ELECTOR\tNEW LEADER AFTER\tBEHIND THE LEASE'S END\tREAD FROM")
 	for _, x := range d.results {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", x.name, x.took(), x.behind(), x.from)
+		fmt.Fprintf(table, "%s\t%.3fs\t%.3fs\t%s\n", x.name, x.after.Seconds(), x.behindLease.Seconds(), x.from)
 		for _, p := range x.trace.Phases {
 			fmt.Fprintf(table, "  %s\t%.3fs\t\t\n", p.Name, p.Duration().Seconds())
 		}
@@ -54,22 +53,6 @@ func (d *demo) table() error {
 		return fmt.Errorf("print the table: %w", err)
 	}
 	return nil
-}
-
-// took says in words how long there was no leader.
-func (r result) took() string {
-	if r.never > 0 {
-		return fmt.Sprintf("never within %v", r.never)
-	}
-	return fmt.Sprintf("%.3fs", r.after.Seconds())
-}
-
-// behind says how long that was after the lease's end, if there was a lease.
-func (r result) behind() string {
-	if r.behindLease == 0 {
-		return "no lease"
-	}
-	return fmt.Sprintf("%.3fs", r.behindLease.Seconds())
 }
 
 // save writes the picture into build/demo, and says so.

@@ -24,7 +24,6 @@ import (
 // options are the flags.
 type options struct {
 	kind                        legacyelectors.Kind
-	variant                     legacyelectors.Variant
 	kubeconfig, namespace, lock string
 	podName, identity           string
 	lease, deadline, retry      time.Duration
@@ -33,8 +32,8 @@ type options struct {
 func main() {
 	var o options
 	f := pflag.NewFlagSet("legacy", pflag.ExitOnError)
-	f.StringVar((*string)(&o.kind), "kind", string(legacyelectors.OwnerRef), "ownerref, configmap, endpoints, multilock-configmap or multilock-endpoints")
-	f.StringVar((*string)(&o.variant), "variant", string(legacyelectors.Original), "of ownerref: original, stale or notready")
+	f.StringVar((*string)(&o.kind), "kind", string(legacyelectors.OwnerRef),
+		"ownerref, configmap, endpoints, multilock-configmap or multilock-endpoints")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 	f.StringVar(&o.namespace, "namespace", "default", "namespace of lock and pod")
 	f.StringVar(&o.lock, "lock", "", "name of the ConfigMap or Endpoints")
@@ -74,7 +73,7 @@ func (o options) campaign(ctx context.Context) error {
 	}
 	if o.kind == legacyelectors.OwnerRef {
 		f := &legacyelectors.ForLife{
-			Client: client, Variant: o.variant, Namespace: o.namespace, Lock: o.lock, PodName: o.podName, Print: printer.Print,
+			Client: client, Variant: legacyelectors.Original, Namespace: o.namespace, Lock: o.lock, PodName: o.podName, Print: printer.Print,
 		}
 		f.Run(ctx, work)
 		return nil
