@@ -6,6 +6,7 @@ package testbed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -25,62 +26,56 @@ func (p *Parts) bootAll(ctx context.Context, zones []*zone) error {
 // boot starts a zone's control plane and its kubelet, and waits until they are
 // ready. It touches nothing but this zone.
 func (p *Parts) boot(ctx context.Context, z *zone) error {
-	var err error
-	if !p.config.Programs.Embedded() {
-		if z.etcd, err = p.startEtcd(z); err != nil {
+	for _, part := range []Part{Etcd, APIServer} {
+		if part == Etcd && p.config.Programs.Embedded() {
+			continue
+		}
+		started, err := p.run(z, part)
+		if err != nil {
 			return err
 		}
-		if err := p.waitForEtcd(ctx, z.name, z.etcd); err != nil {
+		if err := p.await(ctx, z.name, part, started); err != nil {
 			return err
 		}
-	}
-	if z.apiserver, err = p.startAPIServer(z); err != nil {
-		return err
-	}
-	if err := p.waitForAPIServer(ctx, z.name, z.apiserver); err != nil {
-		return err
 	}
 	z.ready, z.expired = true, false
 	if p.config.WithoutNodes {
 		return nil
 	}
+	var err error
 	z.kubelet, err = startKubelet(ctx, z.name, p.restConfig(z.name))
 	return err
 }
 
-func (p *Parts) startEtcd(z *zone) (*task, error) {
-	return p.startPart(z, "etcd", p.config.Programs.etcd, p.etcdFlags(z.name), p.fabric.environ(z.name))
-}
-
-func (p *Parts) startAPIServer(z *zone) (*task, error) {
-	flags := p.frontFlags
-	if !p.config.Programs.Embedded() {
-		flags = p.apiserverFlags
+// run starts a part of the control plane inside a zone.
+func (p *Parts) run(z *zone, part Part) (*task, error) {
+	program, flags, env := p.config.Programs.apiserver, p.apiserverFlags, []string(nil)
+	switch {
+	case part == Etcd:
+		program, flags, env = p.config.Programs.etcd, p.etcdFlags, p.fabric.environ(z.name)
+	case p.config.Programs.Embedded():
+		flags = p.frontFlags
 	}
-	return p.startPart(z, "apiserver", p.config.Programs.apiserver, flags(z.name), nil)
-}
-
-func (p *Parts) waitForEtcd(ctx context.Context, zone string, part *task) error {
-	err := p.waitFor(ctx, part, "http://"+p.fabric.site(zone).etcd+"/health")
-	if err == nil {
-		p.say("zone %s: etcd is ready", zone)
-	}
-	return err
-}
-
-func (p *Parts) waitForAPIServer(ctx context.Context, zone string, part *task) error {
-	err := p.waitFor(ctx, part, p.fabric.observe(zone)+"/readyz")
-	if err == nil {
-		p.say("zone %s: the apiserver is ready", zone)
-	}
-	return err
-}
-
-// startPart starts a part of the control plane inside a zone.
-func (p *Parts) startPart(z *zone, role string, program, flags, env []string) (*task, error) {
-	return p.launcher.start(command{
-		name: role + " of zone " + z.name,
-		argv: p.fabric.inside(z.name, append(slices.Clone(program), flags...)),
-		env:  env, dir: p.dir, stderr: filepath.Join(p.dir, z.name, role+".log"),
+	started, err := p.launcher.start(command{
+		name: fmt.Sprintf("%s of zone %s", part, z.name),
+		argv: p.fabric.inside(z.name, slices.Concat(program, flags(z.name))),
+		env:  env, dir: p.dir, stderr: filepath.Join(p.dir, z.name, string(part)+".log"),
 	})
+	if err == nil {
+		z.parts[part] = started
+	}
+	return started, err
+}
+
+// await waits until a part that was started is ready.
+func (p *Parts) await(ctx context.Context, zone string, part Part, started *task) error {
+	url := p.fabric.observe(zone) + "/readyz"
+	if part == Etcd {
+		url = "http://" + p.fabric.site(zone).etcd + "/health"
+	}
+	err := p.waitFor(ctx, started, url)
+	if err == nil {
+		p.say("zone %s: the %s is ready", zone, part)
+	}
+	return err
 }

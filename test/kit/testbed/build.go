@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 )
@@ -32,18 +33,15 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return "", fmt.Errorf("make the directory for programs: %w", err)
-	}
 	if _, err := os.Stat(target); err == nil {
 		return target, nil
 	}
-	exact, err := kubernetesVersion(ctx, source, modules)
+	version, err = stamp(filepath.Join(source, modules))
 	if err != nil {
 		return "", err
 	}
 	b := builder{dir: source, pkg: ".", env: []string{"GOWORK=off"}, target: target, progress: progress,
-		flags: []string{"-modfile=" + modules, "-ldflags", "-s -w " + stamp(exact)}}
+		flags: []string{"-modfile=" + modules, "-ldflags", "-s -w " + version}}
 	return target, b.build(ctx)
 }
 
@@ -70,62 +68,41 @@ func cached(source, modules string) (string, error) {
 // (./test/programs/candidate), into build/bin, and returns the program's path. It
 // does not rebuild what has not changed.
 func BuildProgram(ctx context.Context, pkg string) (string, error) {
-	root, err := Root()
-	if err != nil {
-		return "", err
-	}
-	bin, err := binDir(root)
-	if err != nil {
-		return "", err
-	}
-	b := builder{dir: root, pkg: pkg, target: filepath.Join(bin, filepath.Base(pkg))}
-	return b.target, b.build(ctx)
+	return buildBin(ctx, filepath.Base(pkg), builder{pkg: pkg})
 }
 
 // BuildTool is BuildProgram for a main package of a module outside the workspace, or a tool that its go.mod names,
 // under a name of its own. Its first build may take minutes.
 func BuildTool(ctx context.Context, module, tool, name string) (string, error) {
+	return buildBin(ctx, name, builder{dir: module, pkg: tool, env: []string{"GOWORK=off"}})
+}
+
+// buildBin builds into build/bin what is in a directory below the repository's root.
+func buildBin(ctx context.Context, name string, b builder) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	bin, err := binDir(root)
-	if err != nil {
-		return "", err
-	}
-	b := builder{dir: filepath.Join(root, module), pkg: tool, env: []string{"GOWORK=off"}, target: filepath.Join(bin, name)}
+	b.dir, b.target = filepath.Join(root, b.dir), filepath.Join(root, "build", "bin", name)
 	return b.target, b.build(ctx)
 }
 
-// binDir makes the directory for programs.
-func binDir(root string) (string, error) {
-	bin := filepath.Join(root, "build", "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return "", fmt.Errorf("make the directory for programs: %w", err)
-	}
-	return bin, nil
-}
-
-// kubernetesVersion reads which Kubernetes a file of modules in dir requires.
-func kubernetesVersion(ctx context.Context, dir, modules string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-modfile="+modules, "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("read the version of Kubernetes from %s: %w", filepath.Join(dir, modules), err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
+// required finds the version of Kubernetes in a file of modules.
+var required = regexp.MustCompile(`(?m)^\tk8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)$`)
 
 // stamp returns the linker flags that make an apiserver report its true
 // version.
-func stamp(version string) string {
-	const pkg = "-X k8s.io/component-base/version."
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) < 3 {
-		return ""
+func stamp(modules string) (string, error) {
+	text, err := os.ReadFile(modules)
+	if err != nil {
+		return "", fmt.Errorf("find the version of Kubernetes: %w", err)
 	}
-	return pkg + "gitVersion=" + version + " " + pkg + "gitMajor=" + parts[0] + " " + pkg + "gitMinor=" + parts[1]
+	version := required.FindSubmatch(text)
+	if version == nil {
+		return "", fmt.Errorf("find the version of Kubernetes: %s requires none", modules)
+	}
+	const pkg = "-X k8s.io/component-base/version."
+	return fmt.Sprintf("%sgitVersion=%s %[1]sgitMajor=%[3]s %[1]sgitMinor=%[4]s", pkg, version[1], version[2], version[3]), nil
 }
 
 // builder is one go build.
@@ -137,6 +114,9 @@ type builder struct {
 
 // build runs go build and puts the result in its place in one step.
 func (b builder) build(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Dir(b.target), 0o755); err != nil {
+		return fmt.Errorf("make the directory for programs: %w", err)
+	}
 	// A name of its own for each build: several may run at the same time.
 	file, err := os.CreateTemp(filepath.Dir(b.target), ".build-*")
 	if err != nil {

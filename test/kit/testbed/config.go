@@ -5,7 +5,6 @@ package testbed
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -62,9 +61,9 @@ type Config struct {
 	// APIServerFlags are passed to every apiserver, after the testbed's own:
 	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
 	APIServerFlags []string
-	// Dir holds state and logs. It is created if need be, and stays after
-	// Close, but must not hold an earlier testbed's state. Default: a temporary
-	// directory that Close removes.
+	// Dir holds state and logs: an absolute path. It is created if need be, and
+	// stays after Close, but must not hold an earlier testbed's state. Default: a
+	// temporary directory that Close removes.
 	Dir string
 	// Progress gets a line for each step. Default: none.
 	Progress io.Writer
@@ -78,7 +77,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Zones, c.APIServerFlags = slices.Clone(c.Zones), slices.Clone(c.APIServerFlags)
 	if c.Programs.apiserver != nil {
-		c.WithoutControllers = c.WithoutControllers || !c.Programs.Controllers()
+		c.WithoutControllers = c.WithoutControllers || c.Programs.controllers == nil
 		c.WithoutNodes = c.WithoutNodes || c.Programs.Embedded()
 	}
 	if c.Progress == nil {
@@ -100,9 +99,6 @@ func (c Config) withNetwork() (Config, error) {
 		if possible != nil {
 			return c, errors.Join(errors.New("network namespaces are not possible here: use Links"), possible)
 		}
-	case Links:
-	default:
-		return c, fmt.Errorf("unknown network %d: use Auto, Namespaces or Links", c.Network)
 	}
 	return c, nil
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // peerDomain is the made-up domain of etcd's members in links mode. It is never
@@ -17,21 +16,12 @@ import (
 // proxy knows which member talks to which, which a port alone would not tell.
 const peerDomain = "etcd.zonelect.test"
 
-// tunnelTimeout bounds how long a client may take to say where it wants to go.
-const tunnelTimeout = 10 * time.Second
-
 // tunnel is a chooser for an HTTP CONNECT proxy to the etcd members.
 func tunnel(peers map[string]string) chooser {
 	return func(conn *net.TCPConn) (target, error) {
-		if err := conn.SetReadDeadline(time.Now().Add(tunnelTimeout)); err != nil {
-			return target{}, fmt.Errorf("bound the wait for a CONNECT request: %w", err)
-		}
 		request, err := http.ReadRequest(bufio.NewReader(conn))
 		if err != nil {
 			return target{}, fmt.Errorf("read a CONNECT request: %w", err)
-		}
-		if err := conn.SetReadDeadline(time.Time{}); err != nil {
-			return target{}, fmt.Errorf("lift the bound on reading: %w", err)
 		}
 		name, _, _ := strings.Cut(request.Host, ":")
 		zone, ok := strings.CutSuffix(name, "."+peerDomain)

@@ -20,7 +20,7 @@ type exchange struct {
 
 	mu        sync.Mutex
 	valves    map[pair]*valve
-	listeners []net.Listener
+	listeners []*net.TCPListener
 }
 
 // target is where a relay leads a connection.
@@ -52,7 +52,7 @@ func (e *exchange) valve(p pair) *valve {
 
 // serve relays for clients in zone from, and returns the address to connect to.
 func (e *exchange) serve(from string, choose chooser) (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return "", fmt.Errorf("listen for a link: %w", err)
 	}
@@ -64,13 +64,13 @@ func (e *exchange) serve(from string, choose chooser) (string, error) {
 }
 
 // accept takes connections until the exchange closes.
-func (e *exchange) accept(listener net.Listener, from string, choose chooser) {
+func (e *exchange) accept(listener *net.TCPListener, from string, choose chooser) {
 	for {
-		conn, err := listener.Accept()
+		near, err := listener.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if near, ok := conn.(*net.TCPConn); ok && err == nil {
+		if err == nil {
 			e.wg.Go(func() { e.lead(near, from, choose) })
 		}
 	}
@@ -110,11 +110,7 @@ func (e *exchange) connect(near *net.TCPConn, from string, choose chooser) (*net
 	if err != nil {
 		return nil, goal, fmt.Errorf("dial %s in zone %s: %w", goal.addr, goal.to, err)
 	}
-	far, ok := conn.(*net.TCPConn)
-	if !ok {
-		return nil, goal, errors.Join(fmt.Errorf("dial %s: not a TCP connection", goal.addr), conn.Close())
-	}
-	return far, goal, nil
+	return conn.(*net.TCPConn), goal, nil
 }
 
 // close ends all relays and waits for them.

@@ -24,20 +24,13 @@ const drainTime = 2 * time.Second
 // killed when the thread that started it ends, and that must happen when the
 // test process ends, not before.
 type launcher struct {
-	jobs chan job
-	done chan struct{} // closed when the thread has ended
-	wg   sync.WaitGroup
-}
-
-// job asks the launcher to start a command.
-type job struct {
-	cmd   *exec.Cmd
-	reply chan error
+	jobs chan func()    // each starts a program
+	wg   sync.WaitGroup // of the programs that run
 }
 
 // newLauncher starts the thread. It runs until close.
 func newLauncher() *launcher {
-	l := &launcher{jobs: make(chan job), done: make(chan struct{})}
+	l := &launcher{jobs: make(chan func())}
 	go l.loop()
 	return l
 }
@@ -45,10 +38,9 @@ func newLauncher() *launcher {
 // loop starts each command that it receives. It does not unlock the thread, so
 // the thread ends with this function.
 func (l *launcher) loop() {
-	defer close(l.done)
 	runtime.LockOSThread()
-	for j := range l.jobs {
-		j.reply <- j.cmd.Start()
+	for start := range l.jobs {
+		start()
 	}
 }
 
@@ -76,9 +68,9 @@ func (l *launcher) start(c command) (*task, error) {
 	}
 	cmd.WaitDelay = drainTime
 	cmd.SysProcAttr = dieWithParent()
-	reply := make(chan error, 1)
-	l.jobs <- job{cmd: cmd, reply: reply}
-	if err := <-reply; err != nil {
+	started := make(chan error, 1)
+	l.jobs <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s (%s): %w", c.name, c.argv[0], err), file.Close())
 	}
 	t := &task{name: c.name, log: c.stderr, process: cmd.Process, done: make(chan struct{})}
@@ -95,7 +87,6 @@ func (l *launcher) start(c command) (*task, error) {
 func (l *launcher) close() {
 	l.wg.Wait()
 	close(l.jobs)
-	<-l.done
 }
 
 // withoutProxies leaves out the variables that would route a program's traffic

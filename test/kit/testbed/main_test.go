@@ -27,7 +27,7 @@ const silence = time.Second
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
-		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder, "tell": playTeller,
+		"beat": playBeat, "serve": playServer, "dial": playDialler, "tell": playTeller,
 	}
 	if role, ok := roles[os.Getenv(roleVariable)]; ok {
 		if err := role(os.Args[1:]); err != nil {
@@ -123,42 +123,8 @@ func outcome(err error) string {
 	return "broken: " + err.Error()
 }
 
-// playHolder (ADDRESS) keeps a connection and prints what it receives on it:
-// the greeting, then each change between "answered" and "silent", then
-// "broken".
-func playHolder(args []string) error {
-	conn, err := net.DialTimeout("tcp", args[0], silence)
-	if err != nil {
-		return err
-	}
-	in, last := bufio.NewReader(conn), ""
-	_ = conn.SetReadDeadline(time.Now().Add(silence))
-	name, err := in.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	fmt.Print(name)
-	for {
-		now := "answered"
-		if _, err := fmt.Fprintln(conn, "ping"); err != nil {
-			now = outcome(err)
-		}
-		_ = conn.SetReadDeadline(time.Now().Add(silence))
-		if _, err := in.ReadString('\n'); err != nil {
-			now = outcome(err)
-		}
-		if now != last {
-			fmt.Println(now)
-		}
-		if last = now; now != "answered" && now != "silent" {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 // playTeller (ADDRESS) keeps a connection, sends lines on it, and prints what it
-// receives.
+// receives. It ends when the connection is broken.
 func playTeller(args []string) error {
 	conn, err := net.DialTimeout("tcp", args[0], silence)
 	if err != nil {

@@ -44,9 +44,6 @@ func (n *Network) sever(ways ...pair) error {
 				return fmt.Errorf("partition zone %s from %s: %w", way.from, way.to, err)
 			}
 		}
-		if way.from == way.to {
-			return fmt.Errorf("partition zone %s: it cannot be cut off from itself", way.from)
-		}
 	}
 	before := n.cutOffZones()
 	for _, way := range ways {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -42,31 +43,32 @@ func (p *Parts) Resume(part Part, zones ...string) error {
 func (p *Parts) signalParts(part Part, freeze bool, names []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	zones, err := p.poweredZones(names)
-	if err != nil {
-		return fmt.Errorf("pause or resume the %s: %w", part, err)
+	if len(names) == 0 {
+		names = slices.DeleteFunc(slices.Clone(p.config.Zones), func(name string) bool { return p.zones[name].dark })
 	}
+	var touched []*zone
 	var errs []error
-	for _, z := range zones {
-		if err := p.signalPart(z, part, freeze); err != nil {
-			errs = append(errs, fmt.Errorf("zone %s: %w", z.name, err))
+	for _, name := range names {
+		z, running, err := p.find(name, part)
+		if err == nil {
+			touched = append(touched, z)
+			err = p.signal(running, freeze)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pause or resume the %s of zone %s: %w", part, name, err))
 		}
 	}
-	return errors.Join(append(errs, p.review(zones...))...)
+	return errors.Join(append(errs, p.review(touched...))...)
 }
 
-// signalPart freezes a zone's part, or lets it go on.
-func (p *Parts) signalPart(z *zone, part Part, freeze bool) error {
-	running, err := z.part(part)
-	if err != nil {
-		return err
-	}
+// signal freezes a part, or lets it go on.
+func (p *Parts) signal(running *task, freeze bool) error {
 	signal := map[bool]os.Signal{true: syscall.SIGSTOP, false: syscall.SIGCONT}[freeze]
 	if err := running.process.Signal(signal); err != nil {
-		return fmt.Errorf("send %s to the %s: %w", signal, part, err)
+		return fmt.Errorf("send %s: %w", signal, err)
 	}
 	running.paused = freeze
-	p.say("zone %s: %s to the %s", z.name, signal, part)
+	p.say("%s: %s", running.name, signal)
 	if !freeze {
 		return nil
 	}
@@ -79,18 +81,14 @@ func (p *Parts) signalPart(z *zone, part Part, freeze bool) error {
 func (p *Parts) Kill(ctx context.Context, part Part, zone string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	z, err := p.poweredZone(zone)
-	if err != nil {
-		return fmt.Errorf("kill the %s of zone %s: %w", part, zone, err)
-	}
-	running, err := z.part(part)
+	z, running, err := p.find(zone, part)
 	if err == nil {
 		err = running.kill(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("kill the %s of zone %s: %w", part, zone, err)
 	}
-	p.say("zone %s: the %s was killed", zone, part)
+	p.say("%s: killed", running.name)
 	return p.review(z)
 }
 
@@ -101,16 +99,16 @@ func (p *Parts) Kill(ctx context.Context, part Part, zone string) error {
 func (p *Parts) Start(ctx context.Context, part Part, zone string) error {
 	started, err := p.startAgain(part, zone)
 	if err == nil {
-		err = p.waitForPart(ctx, part, zone, started)
+		err = p.await(ctx, zone, part, started)
 	}
 	if err != nil {
 		return fmt.Errorf("start the %s of zone %s: %w", part, zone, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	z, err := p.poweredZone(zone)
+	z, _, err := p.find(zone, part)
 	if err != nil {
-		return fmt.Errorf("start the %s of zone %s: %w", part, zone, err)
+		return err
 	}
 	return p.review(z)
 }
@@ -119,31 +117,11 @@ func (p *Parts) Start(ctx context.Context, part Part, zone string) error {
 func (p *Parts) startAgain(part Part, zone string) (*task, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	z, err := p.poweredZone(zone)
-	if err != nil {
-		return nil, err
+	z, last, err := p.find(zone, part)
+	if err != nil || !last.ended() {
+		return last, err
 	}
-	last, err := z.part(part)
-	if err != nil {
-		return nil, err
-	}
-	if !last.ended() {
-		return last, nil
-	}
-	if part == Etcd {
-		z.etcd, err = p.startEtcd(z)
-		return z.etcd, err
-	}
-	z.apiserver, err = p.startAPIServer(z)
-	return z.apiserver, err
-}
-
-// waitForPart waits until a part that was started is ready.
-func (p *Parts) waitForPart(ctx context.Context, part Part, zone string, started *task) error {
-	if part == Etcd {
-		return p.waitForEtcd(ctx, zone, started)
-	}
-	return p.waitForAPIServer(ctx, zone, started)
+	return p.run(z, part)
 }
 
 // RestartAPIServer kills a zone's apiserver and starts it again.
@@ -154,20 +132,16 @@ func (p *Parts) RestartAPIServer(ctx context.Context, zone string) error {
 	return p.Start(ctx, APIServer, zone)
 }
 
-// part returns a zone's running part, or the one that ran last. The zone has
-// power.
-func (z *zone) part(part Part) (*task, error) {
-	switch part {
-	case Etcd:
-		if z.etcd == nil {
-			return nil, errors.New("an embedded API server has no etcd")
-		}
-		return z.etcd, nil
-	case APIServer:
-		return z.apiserver, nil
-	default:
-		return nil, fmt.Errorf("there is no part %q: use %s or %s", part, Etcd, APIServer)
+// find finds a part of a zone that has power: the one that runs, or that ran last.
+func (p *Parts) find(name string, part Part) (*zone, *task, error) {
+	z, err := p.poweredZone(name)
+	if err != nil {
+		return nil, nil, err
 	}
+	if z.parts[part] == nil {
+		return nil, nil, fmt.Errorf("there is no %s", part) // an embedded API server has no etcd
+	}
+	return z, z.parts[part], nil
 }
 
 // review finds out which of these zones have become healthy or unhealthy, and

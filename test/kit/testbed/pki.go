@@ -44,7 +44,8 @@ func newPKI(dir string, hosts []net.IP) (*pki, error) {
 		return nil, fmt.Errorf("make the key of service accounts: %w", err)
 	}
 	p.ca = chain
-	for file, data := range map[string][]byte{p.cert: chain, p.key: key, p.account: account, p.tokens: []byte(adminToken + `,admin,admin,"system:masters"` + "\n")} {
+	tokens := []byte(adminToken + `,admin,admin,"system:masters"` + "\n")
+	for file, data := range map[string][]byte{p.cert: chain, p.key: key, p.account: account, p.tokens: tokens} {
 		err = errors.Join(err, os.WriteFile(file, data, 0o600))
 	}
 	return p, err

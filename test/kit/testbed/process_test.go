@@ -37,7 +37,7 @@ func obeys(t *testing.T, program *Process) {
 	if err := program.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	if !frozen(program.PID()) {
+	if !frozen(program.task.process.Pid) {
 		t.Error("the program is paused and moves")
 	}
 	if err := program.Resume(); err != nil {

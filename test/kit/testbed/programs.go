@@ -24,9 +24,6 @@ type Programs struct {
 	etcd, apiserver, controllers []string // command lines, without the testbed's flags
 }
 
-// Controllers reports whether there is a kube-controller-manager.
-func (p Programs) Controllers() bool { return p.controllers != nil }
-
 // Embedded reports whether an API server in memory stands in for etcd and the API servers.
 func (p Programs) Embedded() bool { return p.apiserver != nil && p.etcd == nil }
 
@@ -38,7 +35,10 @@ func Built(ctx context.Context, version string, progress io.Writer) (Programs, e
 
 // inOne returns the roles of the repository's own program.
 func inOne(path string) Programs {
-	return Programs{From: "the cache", etcd: []string{path, "etcd"}, apiserver: []string{path, "apiserver"}, controllers: []string{path, "kcm"}}
+	return Programs{
+		From: "the cache",
+		etcd: []string{path, "etcd"}, apiserver: []string{path, "apiserver"}, controllers: []string{path, "kcm"},
+	}
 }
 
 // Found returns programs that are there already: those of KUBEBUILDER_ASSETS, or those that Build made. If there are

@@ -19,7 +19,8 @@ func TestTheProgramsOfEnvtestAreTakenFirst(t *testing.T) {
 		}
 	}
 	t.Setenv(AssetsVariable, dir)
-	if found, err := Found(); err != nil || found.etcd[0] != filepath.Join(dir, "etcd") || found.Controllers() || found.Embedded() {
+	found, err := Found()
+	if err != nil || found.etcd[0] != filepath.Join(dir, "etcd") || found.controllers != nil || found.Embedded() {
 		t.Errorf("by the variable: %+v, %v", found, err)
 	}
 	t.Setenv(AssetsVariable, t.TempDir())

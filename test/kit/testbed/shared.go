@@ -103,7 +103,7 @@ func (s *shared) cutOffZones() []string {
 // well reports whether a zone's apiserver serves, as far as the testbed
 // controls that. The caller holds mu.
 func (s *shared) well(z *zone) bool {
-	return z.ready && z.apiserver.runs() && (z.etcd.runs() || s.config.Programs.Embedded())
+	return z.ready && z.parts[APIServer].runs() && (z.parts[Etcd].runs() || s.config.Programs.Embedded())
 }
 
 // client is an HTTP client that trusts the testbed's authority and keeps no
@@ -130,28 +130,6 @@ func (s *shared) poweredZone(name string) (*zone, error) {
 		return nil, fmt.Errorf("zone %s has no power: restore it first", name)
 	}
 	return z, err
-}
-
-// poweredZones finds zones that have power, those named or all. The caller
-// holds mu.
-func (s *shared) poweredZones(names []string) ([]*zone, error) {
-	var found []*zone
-	for _, name := range names {
-		z, err := s.poweredZone(name)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, z)
-	}
-	if len(names) > 0 {
-		return found, nil
-	}
-	for _, name := range s.config.Zones {
-		if z, err := s.poweredZone(name); err == nil {
-			found = append(found, z)
-		}
-	}
-	return found, nil
 }
 
 // zone finds a zone. The caller holds mu.

@@ -26,9 +26,6 @@ func (n *Network) SilenceConnections(zone string, what Silence) error {
 	if n.config.Network != Namespaces {
 		return errors.New("silence connections: relays cannot, it needs the network Namespaces")
 	}
-	if what != BothWays && what != Answers {
-		return fmt.Errorf("silence connections: unknown silence %q: use BothWays or Answers", what)
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, err := n.zone(zone); err != nil {

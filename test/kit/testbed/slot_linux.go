@@ -59,7 +59,8 @@ func takeSlot(ctx context.Context) (*slot, error) {
 		}
 	}
 	if taken == nil {
-		return nil, fmt.Errorf("no room for a testbed: 10.%d.0.0/16 to 10.%d.0.0/16 are all in use; stop other testbeds, or use Links", firstSubnet, firstSubnet+slots-1)
+		return nil, fmt.Errorf("no room for a testbed: 10.%d.0.0/16 to 10.%d.0.0/16 are all in use; stop other testbeds, or use Links",
+			firstSubnet, firstSubnet+slots-1)
 	}
 	return taken, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -55,7 +56,7 @@ func newTestbed(config Config) *Testbed {
 		zones: map[string]*zone{}, state: newState(),
 	}
 	for _, name := range config.Zones {
-		all.zones[name] = &zone{name: name}
+		all.zones[name] = &zone{name: name, parts: map[Part]*task{}}
 	}
 	r := &routes{
 		shared: all, controllers: &controllers{shared: all},
@@ -98,17 +99,11 @@ func (t *Testbed) start(ctx context.Context) error {
 func (t *Testbed) makeDir() error {
 	t.dir = t.config.Dir
 	if t.dir == "" {
-		dir, err := os.MkdirTemp("", "zonelect-testbed-")
-		if err != nil {
+		var err error
+		if t.dir, err = os.MkdirTemp("", "zonelect-testbed-"); err != nil {
 			return fmt.Errorf("make a state directory: %w", err)
 		}
-		t.dir = dir
 	}
-	dir, err := filepath.Abs(t.dir)
-	if err != nil {
-		return fmt.Errorf("find the state directory: %w", err)
-	}
-	t.dir = dir
 	for _, zone := range t.config.Zones {
 		if err := os.MkdirAll(filepath.Join(t.dir, zone), 0o700); err != nil {
 			return fmt.Errorf("make the directory of zone %s: %w", zone, err)
@@ -145,7 +140,7 @@ func (t *Testbed) makeNetwork(ctx context.Context) error {
 func (t *Testbed) Dir() string { return t.dir }
 
 // Zones returns the zones' names, in the order of Config.
-func (t *Testbed) Zones() []string { return append([]string(nil), t.config.Zones...) }
+func (t *Testbed) Zones() []string { return slices.Clone(t.config.Zones) }
 
 // Close kills everything and removes every trace: processes, network, and the
 // state directory if it is a temporary one. Calling it again returns the first

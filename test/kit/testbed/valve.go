@@ -38,18 +38,13 @@ func (v *valve) set(open bool) {
 	}
 }
 
-// opened returns a channel that is closed while, or as soon as, the valve is
-// open.
-func (v *valve) opened() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.flow
-}
-
 // wait returns nil when the valve is open, or the error of ctx.
 func (v *valve) wait(ctx context.Context) error {
+	v.mu.Lock()
+	flow := v.flow
+	v.mu.Unlock()
 	select {
-	case <-v.opened():
+	case <-flow:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

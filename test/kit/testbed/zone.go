@@ -6,20 +6,21 @@ package testbed
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 )
 
 // zone is what runs in a zone. Its users hold the testbed's lock.
 type zone struct {
-	name      string
-	dark      bool
-	ready     bool // the apiserver has been ready since the power came back
-	expired   bool // the apiserver's endpoint lease has run out
-	epoch     int  // counts changes, so that an old timer knows that it is out of date
-	etcd      *task
-	apiserver *task
-	kubelet   *kubelet
-	programs  []*task
+	name     string
+	dark     bool
+	ready    bool // the apiserver has been ready since the power came back
+	expired  bool // the apiserver's endpoint lease has run out
+	epoch    int  // counts changes, so that an old timer knows that it is out of date
+	parts    map[Part]*task
+	kubelet  *kubelet
+	programs []*task
 }
 
 // kill stops the zone's kubelet and kills all its processes, at once. It
@@ -28,15 +29,13 @@ func (z *zone) kill(ctx context.Context) error {
 	if z.kubelet != nil {
 		z.kubelet.stop()
 	}
-	tasks := append([]*task{z.etcd, z.apiserver}, z.programs...)
+	tasks := slices.AppendSeq(z.programs, maps.Values(z.parts))
 	failures := make([]error, len(tasks))
 	var all sync.WaitGroup
 	for i, task := range tasks {
-		if task != nil {
-			all.Go(func() { failures[i] = task.kill(ctx) })
-		}
+		all.Go(func() { failures[i] = task.kill(ctx) })
 	}
 	all.Wait()
-	z.kubelet, z.etcd, z.apiserver, z.programs, z.ready = nil, nil, nil, nil, false
+	z.kubelet, z.parts, z.programs, z.ready = nil, map[Part]*task{}, nil, false
 	return errors.Join(failures...)
 }
