@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -25,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,11 +49,11 @@ const by = "test.zonelect.dev/reconciled-by"
 type options struct {
 	kubeconfig, lock, identity, zone string
 	plain, lasting                   bool
-	patient, bare                    bool
+	bare                             bool
 	late                             time.Duration
 	timing                           election.Timing
 	stopDelay                        time.Duration
-	webhook, certs                   string
+	webhook                          string
 }
 
 func main() {
@@ -63,7 +65,6 @@ func main() {
 	f.StringVar(&o.zone, "zone", "", "zone of the candidate")
 	f.BoolVar(&o.plain, "plain", false, "the election is controller-runtime's own")
 	f.BoolVar(&o.lasting, "lasting", false, "the manager goes on when leadership is lost")
-	f.BoolVar(&o.patient, "patient", false, "the timing is patient")
 	f.BoolVar(&o.bare, "bare", false, "the candidate finds out by itself who and where it is")
 	f.DurationVar(&o.late, "late", 0, "how late each request comes to the API server")
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
@@ -71,7 +72,6 @@ func main() {
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
 	f.StringVar(&o.webhook, "webhook", "", "host:port to serve the webhook on; none by default")
-	f.StringVar(&o.certs, "certs", "", "directory of tls.crt and tls.key for the webhook")
 	_ = f.Parse(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -149,14 +149,21 @@ func (o options) manager() (manager.Manager, func(setup func(manager.Manager, cl
 		if err != nil {
 			return nil, nil, err
 		}
-		options.WebhookServer = webhook.NewServer(webhook.Options{Host: host, Port: number, CertDir: o.certs})
+		chain, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		pair, err := tls.X509KeyPair(chain, key)
+		if err != nil {
+			return nil, nil, err
+		}
+		options.WebhookServer = webhook.NewServer(webhook.Options{Host: host, Port: number, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+		}}})
 	}
 	with := operator.Options{Self: operator.SelfOptions{Identity: o.identity, Zone: o.zone}}
 	if o.bare {
 		with.Self = operator.SelfOptions{}
-	}
-	if o.patient {
-		with.Timing = timing.Patient()
 	}
 	switch {
 	case o.plain:

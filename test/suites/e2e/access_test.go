@@ -67,8 +67,10 @@ func may(t *testing.T, client kubernetes.Interface, user string, p manifests.Rig
 	t.Helper()
 	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               user,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.Namespace, Verb: p.Verb, Group: p.Group, Resource: p.Resource, Name: p.Name},
+			User: user,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: p.Namespace, Verb: p.Verb, Group: p.Group, Resource: p.Resource, Name: p.Name,
+			},
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)

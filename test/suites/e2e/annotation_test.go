@@ -145,14 +145,15 @@ func (m *electedMove) awaitRecord(t *testing.T, holder string) {
 			return
 		}
 	}
-	lease, err := m.client.CoordinationV1().Leases(m.namespace).Get(t.Context(), m.lock, metav1.GetOptions{})
-	t.Errorf("the legacy record is %+v, want it held by %q; the Lease is %+v, %v", now, holder, lease, err)
+	t.Errorf("the legacy record is %+v, want it held by %q; the Lease is %+v",
+		now, holder, leaseOf(t, m.client, m.namespace, m.lock))
 }
 
 // phase changes the phase on the Lease by hand, for the change-th time.
 func (m *migration) phase(t *testing.T, change int, phase string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"zonelect.dev/phase":%q,"zonelect.dev/phase-step":%q}}}`, phase, strconv.Itoa(change+1))
-	_, err := m.client.CoordinationV1().Leases(m.namespace).Patch(t.Context(), m.lock, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	leases := m.client.CoordinationV1().Leases(m.namespace)
+	_, err := leases.Patch(t.Context(), m.lock, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
 }

@@ -88,24 +88,20 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Ob
 		t.Errorf("its arguments %q make of it %+v", pod.Spec.Containers[0].Args, o)
 	}
 
-	fields := map[string]string{"spec.nodeName": "node-1", "metadata.labels['topology.kubernetes.io/zone']": "za"}
-	for _, ours := range []string{"POD_NAME", "POD_UID", "POD_NAMESPACE", "NODE_NAME", "NODE_ZONE"} {
-		t.Setenv(ours, "") // what this test's own machine says
-	}
+	pod.Spec.NodeName, pod.Labels[corev1.LabelTopologyZone] = "node-1", "za"
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	for _, e := range pod.Spec.Containers[0].Env {
-		value := e.Value
-		if e.ValueFrom != nil {
-			value = fields[e.ValueFrom.FieldRef.FieldPath]
-		}
-		t.Setenv(e.Name, value)
+	for _, variable := range environOf(pod) {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
 	}
-	claims := fmt.Sprintf(`{"kubernetes.io":{"namespace":%q,"pod":{"name":%q,"uid":"f7bb2a9e-uid"}}}`, pod.Namespace, pod.Name) // before Kubernetes 1.30
+	// Before Kubernetes 1.30.
+	claims := fmt.Sprintf(`{"kubernetes.io":{"namespace":%q,"pod":{"name":%q,"uid":"f7bb2a9e-uid"}}}`, pod.Namespace, pod.Name)
 	token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 	self, err := environment.WhoAmI(t.Context(), &rest.Config{BearerToken: token}, logr.Discard(), environment.Known{})
 	must(t, err)
 	self.Identity, self.Found = "", environment.Found{}
-	if want := (environment.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Zone: "za"}); self != want {
+	want := environment.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Zone: "za"}
+	if self != want {
 		t.Errorf("by its token and its environment it knows %+v, want %+v", self, want)
 	}
 }
@@ -113,16 +109,17 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Ob
 // podsAreRestricted creates a pod of each Deployment of config/ and examples/ as a dry run, where the Pod
 // Security Standard "restricted" is enforced.
 func podsAreRestricted(t *testing.T, client kubernetes.Interface) {
-	meta := metav1.ObjectMeta{Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}
-	_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-	must(t, err)
+	makeNamespace(t, client, metav1.ObjectMeta{
+		Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	})
 	admit := func(name string, spec corev1.PodSpec) error {
 		spec.ServiceAccountName = ""
-		_, err := client.CoreV1().Pods(meta.Name).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
+		_, err := client.CoreV1().Pods("restricted").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	if err := admit("plain", corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
+	err := admit("plain", corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
 		t.Fatalf("the standard is not enforced: %v", err)
 	}
 	found := 0

@@ -38,7 +38,10 @@ var electors = []elected{
 	{lock: "record-endpoints", kind: trial.Legacy, args: []string{"--kind", "endpoints"}, wants: []string{" Endpoints "}},
 	{lock: "zonelect", kind: trial.Zonelect, pod: manifest, wants: []string{" candidate "}},
 	{lock: "zonelect-dual", kind: trial.Zonelect, args: []string{"--mode", "dual"}, wants: []string{"Lease (dual)"}},
-	{lock: "weak-for-life", kind: trial.Legacy, args: []string{"--kind", "ownerref"}, wants: []string{" leader-for-life ", "until it is deleted"}},
+	{
+		lock: "weak-for-life", kind: trial.Legacy, args: []string{"--kind", "ownerref"},
+		wants: []string{" leader-for-life ", "until it is deleted"},
+	},
 	{lock: "weak-gone", kind: trial.Zonelect, gone: true, wants: []string{" holder-gone"}},
 }
 
@@ -47,8 +50,11 @@ var electors = []elected{
 func (g *ground) enter(t *testing.T, e elected, n int) *trial.Seat {
 	t.Helper()
 	set, zone := e.lock+"-6b7f9c8d54", threeZones[n]
-	pod := testbed.PodManifest(zone, fmt.Sprintf("%s-x%d2vq", set, n), g.namespace, map[string]string{"app": e.lock, "pod-template-hash": "6b7f9c8d54"})
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set, UID: "11111111-1111-1111-1111-111111111111", Controller: new(true)}}
+	labels := map[string]string{"app": e.lock, "pod-template-hash": "6b7f9c8d54"}
+	pod := testbed.PodManifest(zone, fmt.Sprintf("%s-x%d2vq", set, n), g.namespace, labels)
+	pod.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set, UID: "11111111-1111-1111-1111-111111111111", Controller: new(true)},
+	}
 	pod.Spec.Containers[0].Args = e.pod
 	pod, err := g.client.CoreV1().Pods(g.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	must(t, err)
@@ -58,7 +64,8 @@ func (g *ground) enter(t *testing.T, e elected, n int) *trial.Seat {
 		plane, err := testbed.Build(t.Context(), "", nil)
 		must(t, err)
 		_, err = g.StartProcess(zone, testbed.ProcessSpec{Name: pod.Name, Path: plane, Args: []string{
-			"kcm", "--kubeconfig", g.Cluster.Kubeconfig(zone), "--leader-elect=true", "--controllers=ttl-controller", "--secure-port=0", "--profiling=false",
+			"kcm", "--kubeconfig", g.Cluster.Kubeconfig(zone), "--leader-elect=true",
+			"--controllers=ttl-controller", "--secure-port=0", "--profiling=false",
 		}})
 		must(t, err)
 		return nil
@@ -75,7 +82,7 @@ func (g *ground) enter(t *testing.T, e elected, n int) *trial.Seat {
 // isHeld reports whether somebody holds a lock, whatever its kind.
 func (g *ground) isHeld(t *testing.T, lock string) bool {
 	for _, namespace := range []string{g.namespace, metav1.NamespaceSystem} {
-		if l, err := g.client.CoordinationV1().Leases(namespace).Get(t.Context(), lock, metav1.GetOptions{}); err == nil && holder(l) != "" {
+		if holder(leaseOf(t, g.client, namespace, lock)) != "" {
 			return true
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -57,7 +56,9 @@ var shared struct {
 }
 
 // built are the files of programs that are no trial.Kind.
-var built = map[string]string{"./cmd/kubectl-zonelect": "", "./examples/minimal": "", "./examples/controller-runtime": "", "./examples/kubebuilder/after": ""}
+var built = map[string]string{
+	"./cmd/kubectl-zonelect": "", "./examples/minimal": "", "./examples/controller-runtime": "", "./examples/kubebuilder/after": "",
+}
 
 // build builds what the gate's tests run. While linkers take all processors, leaders would lose their terms.
 func build(ctx context.Context) error {
@@ -114,9 +115,7 @@ func newGround(t *testing.T, turn int, name string) *ground {
 	must(t, shared.err)
 	client, err := kubernetes.NewForConfig(shared.bed.Cluster.RESTConfig("zc"))
 	must(t, err)
-	made, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
-	must(t, err)
-	return &ground{shared.bed, made.Name, client}
+	return &ground{shared.bed, makeNamespace(t, client, metav1.ObjectMeta{GenerateName: name + "-"}).Name, client}
 }
 
 // boot boots the control plane. Its logs stay if a test fails.

@@ -36,7 +36,9 @@ import (
 )
 
 // calm is the timing of contests, in which a term must not end before the test ends it.
-var calm = election.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RenewInterval: 2 * time.Second, Exclusive: true}
+var calm = election.Timing{
+	LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RenewInterval: 2 * time.Second, Exclusive: true,
+}
 
 // contest is one Lease on a real apiserver, and all candidates for it, which
 // run inside the test process. At its end it checks that no two led.
@@ -46,7 +48,6 @@ type contest struct {
 	client    kubernetes.Interface
 	namespace string
 	name      string
-	timing    election.Timing
 	leases    typedcoordinationv1.LeaseInterface // of an admin who uses kubectl
 	revisions watch.Interface
 	history   electiontest.History
@@ -61,8 +62,7 @@ func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *conte
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	c := &contest{
-		t: t, bed: b, client: client, namespace: namespace, name: name, timing: calm,
-		leases: client.CoordinationV1().Leases(namespace),
+		t: t, bed: b, client: client, namespace: namespace, name: name, leases: client.CoordinationV1().Leases(namespace),
 	}
 	t.Cleanup(func() {
 		if err := c.history.Check(); err != nil {
@@ -192,10 +192,11 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 	for _, f := range change {
 		f(cfg, e.wire)
 	}
-	lock, err := (&environment.Environment{Config: cfg, Namespace: c.namespace, Timing: c.timing.WithDefaults(), Logger: c.logger()}).LeaseLock(c.name)
+	env := &environment.Environment{Config: cfg, Namespace: c.namespace, Timing: calm.WithDefaults(), Logger: c.logger()}
+	lock, err := env.LeaseLock(c.name)
 	must(c.t, err)
 	e.Elector, err = election.New(election.Config{
-		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: c.timing, Logger: c.logger(),
+		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: calm, Logger: c.logger(),
 		TakeoverDelay: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would wait for each other
 	})
 	must(c.t, err)

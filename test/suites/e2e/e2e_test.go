@@ -15,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
@@ -49,8 +52,43 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// deleter deletes an object by its bare name.
-type deleter func(ctx context.Context, name string, options metav1.DeleteOptions) error
+// makeNamespace makes a namespace.
+func makeNamespace(t *testing.T, client kubernetes.Interface, meta metav1.ObjectMeta) *corev1.Namespace {
+	t.Helper()
+	made, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+	must(t, err)
+	return made
+}
+
+// leaseOf reads a Lease. It is empty if it cannot be read.
+func leaseOf(t *testing.T, client kubernetes.Interface, namespace, name string) *coordinationv1.Lease {
+	l, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return &coordinationv1.Lease{}
+	}
+	return l
+}
+
+// presencesOf reads the presences of a lock's candidates, or of all if it has no name. There are none if they cannot
+// be read.
+func presencesOf(t *testing.T, client kubernetes.Interface, namespace, lock string) []coordinationv1.Lease {
+	selector := "zonelect.dev/lock"
+	if lock != "" {
+		selector += "=" + lock
+	}
+	list, err := client.CoordinationV1().Leases(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil
+	}
+	return list.Items
+}
+
+// removePod deletes a pod at once.
+func removePod(t *testing.T, client kubernetes.Interface, namespace, name string) {
+	t.Helper()
+	at := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, at))
+}
 
 // collect gathers the objects that a watch shows. The returned function returns those so far.
 func collect[T any](revisions watch.Interface) func() []T {
@@ -73,20 +111,20 @@ func collect[T any](revisions watch.Interface) func() []T {
 }
 
 // awaitLog waits until a program has logged a line with that text.
-func awaitLog(t *testing.T, ctx context.Context, p *testbed.Process, text string) {
+func awaitLog(t *testing.T, p *testbed.Process, text string) {
 	t.Helper()
-	for {
-		logged, err := os.ReadFile(p.Log())
+	var logged []byte
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s", logged)
+		}
+	}()
+	until(t, fmt.Sprintf("%q is logged", text), func() bool {
+		var err error
+		logged, err = os.ReadFile(p.Log())
 		must(t, err)
-		if strings.Contains(string(logged), text) {
-			return
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("%q was never logged:\n%s", text, logged)
-		}
-	}
+		return strings.Contains(string(logged), text)
+	})
 }
 
 // awaitLine waits until a program prints a line that begins like this.

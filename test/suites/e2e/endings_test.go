@@ -15,29 +15,26 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 // TestATermAndAFollowersLifeEndWell: whoever copies an example gets a program that logs no error and ends
 // with 0 when it is told to end, as in each rolling update, whether it follows or leads.
 func TestATermAndAFollowersLifeEndWell(t *testing.T) {
-	b := trial.Bed(t, plain)
-	ctx := patience(t, 10*time.Minute)
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
-	must(t, err)
-	_, err = client.CoreV1().Services("default").Create(ctx, &corev1.Service{
+	g := ownGround(t, plain)
+	_, err := g.client.CoreV1().Services(g.namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "my-operator-leader"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
 	must(t, err)
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("POD_IP", "10.0.0.1")
+	t.Setenv("WATCH_NAMESPACE", g.namespace)
 	args := map[string]func() []string{
 		"controller-runtime": func() []string { return []string{"-webhook-port", freePort(t)} },
 		"kubebuilder/after": func() []string {
@@ -64,26 +61,23 @@ func TestATermAndAFollowersLifeEndWell(t *testing.T) {
 	}
 	for _, name := range programs {
 		t.Run(name, func(t *testing.T) {
-			path, err := testbed.BuildProgram(ctx, "./"+filepath.Join("examples", strings.Fields(name)[0]))
+			path, err := testbed.BuildProgram(t.Context(), "./"+filepath.Join("examples", strings.Fields(name)[0]))
 			must(t, err)
 			// start starts one, and waits until it says that.
 			start := func(which, says string) *testbed.Process {
-				spec := testbed.ProcessSpec{Name: strings.NewReplacer("/", "-", " ", "-", ".", "").Replace(name) + which, Path: path, Env: []string{
-					"KUBECONFIG=" + b.Cluster.Kubeconfig("za"), "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "POD_IP=10.0.0.1", "WATCH_NAMESPACE=default",
-				}}
+				var flags []string
 				if args[name] != nil {
-					spec.Args = args[name]()
+					flags = args[name]()
 				}
-				p, err := b.StartProcess("za", spec)
-				must(t, err)
-				awaitLog(t, ctx, p, says)
+				p := g.start(t, "za", path, strings.NewReplacer("/", "-", " ", "-", ".", "").Replace(name)+which, flags...)
+				awaitLog(t, p, says)
 				return p
 			}
 			leader := start("leader", "leading")
 			follower := start("follower", "following")
 			for _, p := range []*testbed.Process{follower, leader} {
 				must(t, p.Terminate())
-				ended := p.Wait(ctx)
+				ended := p.Wait(patience(t, soon))
 				logged, _ := os.ReadFile(p.Log())
 				if ended != nil || isError.Match(ofControllerRuntime.ReplaceAll(logged, nil)) {
 					t.Errorf("%s ended with: %v\n%s", p.Log(), ended, logged)
@@ -97,4 +91,6 @@ func TestATermAndAFollowersLifeEndWell(t *testing.T) {
 var isError = regexp.MustCompile(`(?m)\bERROR\b|^E\d{4} `)
 
 // ofControllerRuntime are errors that a manager logs at each end in good order, with any election.
-var ofControllerRuntime = regexp.MustCompile(`(?m)^.*ERROR.*(error received after stop sequence was engaged.*(leader election lost|caches? to sync|timed out waiting)|failed to get informer from cache).*$`)
+var ofControllerRuntime = regexp.MustCompile(`(?m)^.*ERROR.*(` +
+	`error received after stop sequence was engaged.*(leader election lost|caches? to sync|timed out waiting)|` +
+	`failed to get informer from cache).*$`)

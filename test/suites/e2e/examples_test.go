@@ -24,7 +24,7 @@ func TestTheExamplesLeadAndHandOver(t *testing.T) {
 		}
 		begin := func(zone, which, says string) *testbed.Process {
 			p := g.start(t, zone, built["./examples/"+name], name+"-"+which, args()...)
-			awaitLog(t, patience(t, soon), p, says)
+			awaitLog(t, p, says)
 			return p
 		}
 		first := begin("za", "first", "leading")
@@ -39,7 +39,7 @@ func TestTheExamplesLeadAndHandOver(t *testing.T) {
 		leads(third)
 
 		if name == "controller-runtime" {
-			awaitLog(t, patience(t, soon), third, "Starting workers") // a manager that is told to end before that may end with an error
+			awaitLog(t, third, "Starting workers") // a manager that is told to end before that may end with an error
 		}
 		until(t, "the token of the third is on the Lease", func() bool {
 			all := terms()

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -61,7 +60,8 @@ func (c *contest) asUser(cfg *rest.Config, _ *wire) { cfg.Impersonate.UserName =
 
 // missing is what a candidate reports if it lacks a verb.
 func (c *contest) missing(verb string) string {
-	return fmt.Sprintf("lease %s/%s: %s: needs verb %q on leases.coordination.k8s.io in namespace %q (grant it in a Role", c.namespace, c.name, verb, verb, c.namespace)
+	return fmt.Sprintf("lease %s/%s: %s: needs verb %q on leases.coordination.k8s.io in namespace %q (grant it in a Role",
+		c.namespace, c.name, verb, verb, c.namespace)
 }
 
 func isForbidden(t *testing.T, problem error) {
@@ -135,23 +135,21 @@ func lookalikes(t *testing.T, g *ground) {
 			t.Errorf("%d terms, and the problem is %v", c.terms(""), problem)
 		}
 	}
-	atOnce(t, map[string]func(*testing.T, *contest, *corev1.Namespace){
-		"no namespace": func(t *testing.T, c *contest, ns *corev1.Namespace) {
+	atOnce(t, map[string]func(*testing.T, *contest){
+		"no namespace": func(t *testing.T, c *contest) {
 			a := c.enter("a")
-			never(t, c, a.complains(fmt.Sprintf("namespace %q does not exist: create it", ns.Name)))
-			_, err := c.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
-			must(t, err)
+			never(t, c, a.complains(fmt.Sprintf("namespace %q does not exist: create it", c.namespace)))
+			makeNamespace(t, c.client, metav1.ObjectMeta{Name: c.namespace})
 			a.leads()
 			a.isWell()
 		},
-		"namespace going": func(t *testing.T, c *contest, ns *corev1.Namespace) {
-			_, err := c.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
-			must(t, err)
-			must(t, c.client.CoreV1().Namespaces().Delete(t.Context(), ns.Name, metav1.DeleteOptions{}))
-			never(t, c, c.enter("a").complains(fmt.Sprintf("namespace %q is being deleted", ns.Name)))
+		"namespace going": func(t *testing.T, c *contest) {
+			makeNamespace(t, c.client, metav1.ObjectMeta{Name: c.namespace})
+			must(t, c.client.CoreV1().Namespaces().Delete(t.Context(), c.namespace, metav1.DeleteOptions{}))
+			never(t, c, c.enter("a").complains(fmt.Sprintf("namespace %q is being deleted", c.namespace)))
 		},
-	}, func(t *testing.T, run func(*testing.T, *contest, *corev1.Namespace)) {
-		run(t, newContest(t, g.Testbed, g.named(nameOf(t)), "lock"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.named(nameOf(t))}})
+	}, func(t *testing.T, run func(*testing.T, *contest)) {
+		run(t, newContest(t, g.Testbed, g.named(nameOf(t)), "lock"))
 	})
 }
 
@@ -184,26 +182,41 @@ func aDeletedLease(t *testing.T, g *ground) {
 	}
 }
 
+// largest is the largest token.
+const largest = "18446744073709551615"
+
+// leaseJSON is a Lease with what is in that spec, and annotations: names without their prefix, and values in turn.
+func leaseJSON(spec string, annotations ...string) string {
+	var all []string
+	for pair := range slices.Chunk(annotations, 2) {
+		all = append(all, fmt.Sprintf(`"zonelect.dev/%s":%q`, pair[0], pair[1]))
+	}
+	return fmt.Sprintf(`{"metadata":{"annotations":{%s}},"spec":{%s}}`, strings.Join(all, ","), spec)
+}
+
 func unheldGarbage(t *testing.T, g *ground) {
 	type row struct {
 		lease string
 		wait  time.Duration // from the first sight of the Lease until a candidate may lead
 	}
+	const ghosts, longAgo = `"holderIdentity":"ghost","leaseDurationSeconds":1`, `"renewTime":"2026-01-01T00:00:00.000000Z"`
 	own := calm.LeaseDuration
 	atOnce(t, map[string]row{
 		"nothing at all":               {`{}`, 0},
-		"nil holder":                   {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 0},
-		"emptied by a hand":            {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":5,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 5 * time.Second},
-		"empty holder":                 {`{"spec":{"holderIdentity":"","leaseDurationSeconds":60}}`, 0},
-		"renewed in a far future":      {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"renewTime":"9999-12-31T23:59:59.999999Z"}}`, time.Second},
-		"renewed before all time":      {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"renewTime":"0001-01-01T00:00:00.000000Z"}}`, time.Second},
-		"transitions at their end":     {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"leaseTransitions":2147483647}}`, time.Second},
-		"annotations of another":       {`{"metadata":{"annotations":{"zonelect.dev/holder":"other","zonelect.dev/token":"9","zonelect.dev/released":"9","zonelect.dev/zone":"far"}},"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1}}`, time.Second},
-		"a token that is not a number": {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"abc"}},"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1}}`, time.Second},
-		"an identity of a kilobyte":    {`{"spec":{"holderIdentity":"` + strings.Repeat("ghost", 300) + `","leaseDurationSeconds":1}}`, time.Second},
-		"emptied by another":           {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"9"}},"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`, own},
-		"released by no number":        {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"abc","zonelect.dev/released":"abc"}},"spec":{"leaseDurationSeconds":1}}`, own},
-		"the largest token":            {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"18446744073709551615"}},"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1}}`, time.Second},
+		"nil holder":                   {leaseJSON(`"holderIdentity":null,"leaseDurationSeconds":1,` + longAgo), 0},
+		"emptied by a hand":            {leaseJSON(`"holderIdentity":null,"leaseDurationSeconds":5,` + longAgo), 5 * time.Second},
+		"empty holder":                 {leaseJSON(`"holderIdentity":"","leaseDurationSeconds":60`), 0},
+		"renewed in a far future":      {leaseJSON(ghosts + `,"renewTime":"9999-12-31T23:59:59.999999Z"`), time.Second},
+		"renewed before all time":      {leaseJSON(ghosts + `,"renewTime":"0001-01-01T00:00:00.000000Z"`), time.Second},
+		"transitions at their end":     {leaseJSON(ghosts + `,"leaseTransitions":2147483647`), time.Second},
+		"annotations of another":       {leaseJSON(ghosts, "holder", "other", "token", "9", "released", "9", "zone", "far"), time.Second},
+		"a token that is not a number": {leaseJSON(ghosts, "holder", "ghost", "token", "abc"), time.Second},
+		"an identity of a kilobyte": {
+			leaseJSON(`"holderIdentity":"` + strings.Repeat("ghost", 300) + `","leaseDurationSeconds":1`), time.Second,
+		},
+		"emptied by another":    {leaseJSON(`"holderIdentity":"","leaseDurationSeconds":1`, "holder", "ghost", "token", "9"), own},
+		"released by no number": {leaseJSON(`"leaseDurationSeconds":1`, "holder", "ghost", "token", "abc", "released", "abc"), own},
+		"the largest token":     {leaseJSON(ghosts, "holder", "ghost", "token", largest), time.Second},
 	}, func(t *testing.T, r row) {
 		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		c.create(r.lease)
@@ -235,20 +248,22 @@ func heldGarbage(t *testing.T, g *ground) {
 		wait  time.Duration // from then on, until another candidate may lead
 	}
 	atOnce(t, map[string]row{
-		"nil holder put there":    {`{"spec":{"holderIdentity":null}}`, "the record was emptied by somebody else", 0},
-		"empty holder put there":  {`{"spec":{"holderIdentity":""}}`, "the record was emptied by somebody else", 0},
-		"no spec any more":        {`{"spec":null}`, "the record was emptied by somebody else", 0},
-		"nothing any more":        {`{"metadata":{"annotations":null},"spec":null}`, "the record was emptied by somebody else", 0},
-		"another holder":          {`{"spec":{"holderIdentity":"thief"}}`, "somebody else took it: the lock is held by thief", calm.LeaseDuration},
-		"a token of a later term": {`{"metadata":{"annotations":{"zonelect.dev/token":"18446744073709551615"}}}`, "newer token 18446744073709551615", calm.LeaseDuration - calm.RenewInterval},
+		"nil holder put there":   {`{"spec":{"holderIdentity":null}}`, "the record was emptied by somebody else", 0},
+		"empty holder put there": {`{"spec":{"holderIdentity":""}}`, "the record was emptied by somebody else", 0},
+		"no spec any more":       {`{"spec":null}`, "the record was emptied by somebody else", 0},
+		"nothing any more":       {`{"metadata":{"annotations":null},"spec":null}`, "the record was emptied by somebody else", 0},
+		"another holder": {
+			`{"spec":{"holderIdentity":"thief"}}`, "somebody else took it: the lock is held by thief", calm.LeaseDuration,
+		},
+		"a token of a later term": {leaseJSON("", "token", largest), "newer token " + largest, calm.LeaseDuration - calm.RenewInterval},
 		"nil duration put there":  {patch: `{"spec":{"leaseDurationSeconds":null}}`},
 		"years as its duration":   {patch: `{"spec":{"leaseDurationSeconds":2147483647}}`},
 		"a renewal in the future": {patch: `{"spec":{"renewTime":"9999-12-31T23:59:59.999999Z"}}`},
 		"no times":                {patch: `{"spec":{"renewTime":null,"acquireTime":null,"leaseTransitions":null}}`},
-		"another's annotations":   {patch: `{"metadata":{"annotations":{"zonelect.dev/holder":"other","zonelect.dev/token":"18446744073709551615","zonelect.dev/released":"18446744073709551615"}}}`},
+		"another's annotations":   {patch: leaseJSON("", "holder", "other", "token", largest, "released", largest)},
 		"no annotations":          {patch: `{"metadata":{"annotations":null}}`},
-		"a token of letters":      {patch: `{"metadata":{"annotations":{"zonelect.dev/token":"abc","zonelect.dev/released":"abc"}}}`},
-		"released but held":       {patch: `{"metadata":{"annotations":{"zonelect.dev/released":"18446744073709551615"}}}`},
+		"a token of letters":      {patch: leaseJSON("", "token", "abc", "released", "abc")},
+		"released but held":       {patch: leaseJSON("", "released", largest)},
 	}, func(t *testing.T, r row) {
 		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		a := c.enter("a")
@@ -285,10 +300,10 @@ func heldGarbage(t *testing.T, g *ground) {
 }
 
 func aLeaseOfYears(t *testing.T, g *ground) {
-	const years = `"leaseDurationSeconds":2147483647`
+	const years = `"holderIdentity":"ghost","leaseDurationSeconds":2147483647`
 	atOnce(t, map[string]string{
-		"of client-go": `{"spec":{"holderIdentity":"ghost",` + years + `}}`,
-		"of zonelect":  `{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"9"}},"spec":{"holderIdentity":"ghost",` + years + `}}`,
+		"of client-go": leaseJSON(years),
+		"of zonelect":  leaseJSON(years, "holder", "ghost", "token", "9"),
 	}, func(t *testing.T, content string) {
 		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
 		c.create(content)

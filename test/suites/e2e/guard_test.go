@@ -18,7 +18,9 @@ import (
 func TestS12AGuardedLeaderThatWasStoppedWritesNothingWhenItRunsAgain(t *testing.T) {
 	g := newGround(t, harmless, "guard")
 	const loop = 1000 // writes between two looks at the context: ten seconds at least
-	args := append([]string{"--register=register", "--register-report", "--register-interval=10ms", fmt.Sprint("--register-deaf=", loop)}, quickly...)
+	args := append([]string{
+		"--register=register", "--register-report", "--register-interval=10ms", fmt.Sprint("--register-deaf=", loop),
+	}, quickly...)
 	read := g.register(t, "register")
 	old := g.seat(t, trial.Zonelect, "za", "lock", "old", args...)
 	await(t, old, "leading", time.Time{})

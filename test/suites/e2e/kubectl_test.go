@@ -17,7 +17,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -56,8 +55,9 @@ func (p plugin) run(t *testing.T, ctx context.Context, code int, line string, wo
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	t.Logf("$ kubectl zonelect %s (%v, exit code %d)\n%s%s", line, time.Since(began).Round(10*time.Millisecond), cmd.ProcessState.ExitCode(), out.String(), errOut.String())
-	if got := cmd.ProcessState.ExitCode(); got != code {
+	got := cmd.ProcessState.ExitCode()
+	t.Logf("$ kubectl zonelect %s (%v, exit code %d)\n%s%s", line, time.Since(began).Round(10*time.Millisecond), got, &out, &errOut)
+	if got != code {
 		t.Fatalf("kubectl zonelect %s: exit code %d, want %d", line, got, code)
 	}
 	for _, word := range words {
@@ -110,10 +110,7 @@ func TestPeopleLookAtLocksAndMoveThem(t *testing.T) {
 	const locks = 3
 	read := func() (all []*coordinationv1.Lease) {
 		for i := range locks {
-			l, err := g.client.CoordinationV1().Leases(g.namespace).Get(t.Context(), fmt.Sprint("op-", i), metav1.GetOptions{})
-			if err == nil {
-				all = append(all, l)
-			}
+			all = append(all, leaseOf(t, g.client, g.namespace, fmt.Sprint("op-", i)))
 		}
 		return all
 	}
@@ -129,8 +126,7 @@ func TestPeopleLookAtLocksAndMoveThem(t *testing.T) {
 	enter := func(zone string) {
 		seats = append(seats, g.inPod(t, zone, "op", zone, append([]string{"--locks", fmt.Sprint(locks)}, quickly...)...))
 		until(t, fmt.Sprintf("%d candidates have announced themselves", locks*len(seats)), func() bool {
-			list, err := g.client.CoordinationV1().Leases(g.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock"})
-			return err == nil && len(list.Items) == locks*len(seats)
+			return len(presencesOf(t, g.client, g.namespace, "")) == locks*len(seats)
 		})
 	}
 

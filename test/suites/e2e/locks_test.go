@@ -4,6 +4,7 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -41,6 +42,7 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 			return lock
 		}
 	}
+	type deleter func(ctx context.Context, name string, options metav1.DeleteOptions) error
 	leases, configMaps := client.CoordinationV1().Leases(g.namespace).Delete, client.CoreV1().ConfigMaps(g.namespace).Delete
 	endpoints := client.CoreV1().Endpoints(g.namespace).Delete //nolint:staticcheck // deprecated, but what the old lock stands on
 	names := 0

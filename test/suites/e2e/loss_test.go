@@ -108,7 +108,8 @@ func TestWhatALostZoneLedIsLedFromTheOthers(t *testing.T) {
 			}
 		}
 	}
-	if now := m.awaitConfigMap(t, "there", func(cm *corev1.ConfigMap) bool { return cm != nil }); now.ResourceVersion != shield.ResourceVersion {
+	now := m.awaitConfigMap(t, "there", func(cm *corev1.ConfigMap) bool { return cm != nil })
+	if now.ResourceVersion != shield.ResourceVersion {
 		t.Error("the failover wrote the shield")
 	}
 

@@ -59,14 +59,16 @@ func (m *migration) enter(t *testing.T, kind trial.Kind, zone, name string, args
 func (m *migration) end(t *testing.T, s *trial.Seat) time.Time {
 	t.Helper()
 	m.ended[s.Identity] = m.kill(t, s)
-	must(t, m.client.CoreV1().Pods(m.namespace).Delete(t.Context(), s.Identity, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	removePod(t, m.client, m.namespace, s.Identity)
 	return time.Now()
 }
 
 // rename gives a program's pod other labels, as an upgrade does that renames the Deployment.
 func (m *migration) rename(t *testing.T, s *trial.Seat) {
 	t.Helper()
-	_, err := m.client.CoreV1().Pods(m.namespace).Patch(t.Context(), s.Identity, types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"before"}}}`), metav1.PatchOptions{})
+	before := []byte(`{"metadata":{"labels":{"app":"before"}}}`)
+	pods := m.client.CoreV1().Pods(m.namespace)
+	_, err := pods.Patch(t.Context(), s.Identity, types.MergePatchType, before, metav1.PatchOptions{})
 	must(t, err)
 }
 
@@ -166,8 +168,8 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 
 	run(exitOK, "migrate advance op -l app --to dual --yes --wait=false", "went from phase legacy to dual")
 	until(t, "a candidate holds the Lease", func() bool {
-		lease, err := g.client.CoordinationV1().Leases(g.namespace).Get(t.Context(), m.lock, metav1.GetOptions{})
-		return err == nil && (holder(lease) == first.Identity || holder(lease) == second.Identity) &&
+		lease := leaseOf(t, g.client, g.namespace, m.lock)
+		return (holder(lease) == first.Identity || holder(lease) == second.Identity) &&
 			strings.Contains(lease.Annotations["zonelect.dev/legacy-holders"], again.Identity)
 	})
 	m.awaitLeader(t, m.end(t, again), "the last legacy pod's end", first, second)

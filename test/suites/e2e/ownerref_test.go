@@ -91,7 +91,8 @@ func (y *yard) pods(count int) []ownerref.Owner {
 // present makes a pod a candidate.
 func (y *yard) present(pod ownerref.Owner) (ownerref.Owner, error) {
 	o, err := presence.Ensure(y.t.Context(), y.user.CoordinationV1().RESTClient(), y.namespace,
-		presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}, Identity: pod.Name}, nil, func(context.Context) error { return nil })
+		presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}, Identity: pod.Name},
+		nil, func(context.Context) error { return nil })
 	return ownerref.Owner{Name: o.Name, UID: o.UID}, err
 }
 

@@ -79,9 +79,13 @@ func TestConfigGrantsWhatEachModeNeeds(t *testing.T) {
 		"events":          {configs: []string{"lease", "events"}, begin: func(o *tenant) { o.options.NoEvents = false }, goes: postsEvents},
 		"zone":            {configs: []string{"lease", "zone"}, begin: withANode, goes: knowsItsZone},
 		"leader-for-life": {configs: []string{"lease", "leader-for-life"}, begin: beside("za"), goes: followsALegacyPod},
-		"dead-nodes":      {configs: []string{"lease", "leader-for-life", "zone", "dead-nodes"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone},
-		"configmap":       {configs: []string{"lease", "pod", "annotation"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
-		"endpoints":       {configs: []string{"lease", "pod", "annotation"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
+		"dead-nodes": {
+			configs: []string{"lease", "leader-for-life", "zone", "dead-nodes"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone,
+		},
+		"configmap": {configs: []string{"lease", "pod", "annotation"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
+		"endpoints": {
+			configs: []string{"lease", "pod", "annotation"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation,
+		},
 	}, func(t *testing.T, f feature) { f.try(t, g, all) })
 }
 
@@ -104,8 +108,7 @@ type tenant struct {
 
 func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) {
 	o := &tenant{feature: f, t: t, admin: g.client, name: g.named(nameOf(t)), terms: make(chan election.Term, 100)}
-	_, err := o.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.name}}, metav1.CreateOptions{})
-	must(t, err)
+	makeNamespace(t, o.admin, metav1.ObjectMeta{Name: o.name})
 	for i, name := range f.configs {
 		replaced := f.legacy
 		if i < len(f.configs)-1 {
@@ -119,6 +122,7 @@ func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) 
 	}
 	o.options.Config.Impersonate.UserName = userName(serviceAccount(o.name, appliedAccount))
 	f.begin(o)
+	var err error
 	o.elector, err = operator.New(t.Context(), appliedLock, o.options)
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -194,11 +198,7 @@ func (o *tenant) leads() {
 }
 
 func (o *tenant) lease() *coordinationv1.Lease {
-	lease, err := o.admin.CoordinationV1().Leases(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
-	if err != nil {
-		return &coordinationv1.Lease{}
-	}
-	return lease
+	return leaseOf(o.t, o.admin, o.name, appliedLock)
 }
 
 // renews waits for renewals, and for the watches to be established.
@@ -225,9 +225,8 @@ func withHealth(o *tenant) {
 func leadsByALease(o *tenant) {
 	stands := func(health string) {
 		until(o.t, "its presence stands, and says of its health: "+health, func() bool {
-			list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + appliedLock})
-			must(o.t, err)
-			return len(list.Items) == 1 && holder(&list.Items[0]) == "me" && list.Items[0].Annotations["zonelect.dev/health"] == health
+			all := presencesOf(o.t, o.admin, o.name, appliedLock)
+			return len(all) == 1 && holder(&all[0]) == "me" && all[0].Annotations["zonelect.dev/health"] == health
 		})
 	}
 	o.leads()
@@ -268,9 +267,9 @@ func beside(zone string) func(*tenant) {
 	return func(o *tenant) {
 		o.in(o.deploy())
 		o.options.Mode, o.options.LegacyGrace = operator.ModeAuto, -1
-		pods := o.admin.CoreV1().Pods(o.name)
+		pods, pod := o.admin.CoreV1().Pods(o.name), testbed.PodManifest(zone, "legacy", o.name, map[string]string{"app": "op"})
 		var err error
-		o.other, err = pods.Create(o.t.Context(), testbed.PodManifest(zone, "legacy", o.name, map[string]string{"app": "op"}), metav1.CreateOptions{})
+		o.other, err = pods.Create(o.t.Context(), pod, metav1.CreateOptions{})
 		must(o.t, err)
 		if zone == deadZone {
 			o.options.LegacyGrace = legacypods.GraceLeast
@@ -324,7 +323,7 @@ func (o *tenant) in(self *corev1.Pod) {
 
 func followsALegacyPod(o *tenant) {
 	until(o.t, "it waits for the legacy pod", func() bool { return strings.Contains(o.elector.Status().Waiting, "legacy") })
-	must(o.t, o.admin.CoreV1().Pods(o.name).Delete(o.t.Context(), o.other.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	removePod(o.t, o.admin, o.name, o.other.Name)
 	followsAPodThatIsPresumedGone(o)
 	o.renews()
 }
@@ -351,7 +350,8 @@ func addDeadNode(t *testing.T, admin kubernetes.Interface) {
 		return
 	}
 	must(t, err)
-	_, err = admin.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: meta}, metav1.CreateOptions{})
+	leases := admin.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	_, err = leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: meta}, metav1.CreateOptions{})
 	must(t, err)
 }
 
@@ -371,7 +371,8 @@ func leadsByAnAnnotation(o *tenant) {
 		var object metav1.Object
 		var err error
 		if o.legacy == "endpoints" {
-			object, err = core.Endpoints(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{}) //nolint:staticcheck // what the old lock stands on
+			//nolint:staticcheck // what the old lock stands on
+			object, err = core.Endpoints(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
 		} else {
 			object, err = core.ConfigMaps(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
 		}

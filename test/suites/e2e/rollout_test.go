@@ -136,7 +136,7 @@ func (f *fleet) start(pod *corev1.Pod) {
 	must(f.T, err)
 	address := net.JoinHostPort(ip, freePort(f.T))
 	one := &replica{name: pod.Name, ip: fmt.Sprint("10.0.0.", f.n), address: address}
-	spec, err := processOf(f.ctx, f.client, pod, pod.Spec.NodeName, built["./examples/kubebuilder/after"], f.Cluster.Kubeconfig("za"), f.Dir())
+	spec, err := processOf(f.ctx, f.Testbed, f.client, pod, "za", built["./examples/kubebuilder/after"])
 	if err != nil {
 		f.n--
 		return // the next time, perhaps
@@ -178,7 +178,8 @@ func (f *fleet) probe(pod *corev1.Pod, one *replica) {
 		ready = corev1.ConditionTrue
 	}
 	f.mu.Unlock()
-	if len(pod.Status.Conditions) > 0 && pod.Status.PodIP == one.ip && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == ready }) {
+	said := func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == ready }
+	if pod.Status.PodIP == one.ip && slices.ContainsFunc(pod.Status.Conditions, said) {
 		return
 	}
 	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, one.ip, []corev1.PodIP{{IP: one.ip}}
@@ -221,7 +222,8 @@ func (f *fleet) deployment() *appsv1.Deployment {
 // change patches the Deployment.
 func (f *fleet) change(patch string) {
 	f.Helper()
-	_, err := f.client.AppsV1().Deployments(appliedNamespace).Patch(f.ctx, "my-operator", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	deployments := f.client.AppsV1().Deployments(appliedNamespace)
+	_, err := deployments.Patch(f.ctx, "my-operator", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(f.T, err)
 }
 

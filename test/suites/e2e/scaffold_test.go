@@ -50,7 +50,9 @@ func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir st
 	s := &scaffolded{T: t, Testbed: b, ctx: ctx, client: client, lock: "d1f2a3b4.example.com", programs: map[string]*testbed.Process{}}
 	all := manifests.Kustomize(t, dir)
 	k := newKubectl(t, b.Cluster.RESTConfig("za"))
-	for _, kind := range []string{"Namespace", "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "PodDisruptionBudget", "Deployment"} {
+	for _, kind := range []string{
+		"Namespace", "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "PodDisruptionBudget", "Deployment",
+	} {
 		for _, o := range all {
 			if o.GetKind() == kind {
 				k.apply(t, o)
@@ -71,26 +73,22 @@ func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir st
 		if err != nil || len(pods.Items) != n {
 			return false
 		}
-		for i := range pods.Items {
-			zone := threeZones[i]
-			pod := &pods.Items[i]
-			if pod.Spec.NodeName == "" {
-				_ = client.CoreV1().Pods(s.namespace).Bind(ctx, &corev1.Binding{
-					ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: testbed.NodeName(zone)},
-				}, metav1.CreateOptions{})
-			}
-		}
 		s.pods = nil
-		for i := range pods.Items {
-			if pods.Items[i].Spec.NodeName != "" {
-				s.pods = append(s.pods, &pods.Items[i])
+		for i, zone := range threeZones[:n] {
+			pod := &pods.Items[i]
+			if pod.Spec.NodeName != "" {
+				s.pods = append(s.pods, pod)
+				continue
 			}
+			_ = client.CoreV1().Pods(s.namespace).Bind(ctx, &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: testbed.NodeName(zone)},
+			}, metav1.CreateOptions{})
 		}
 		return len(s.pods) == n
 	})
 	for _, pod := range s.pods {
 		zone := strings.TrimPrefix(pod.Spec.NodeName, "node-")
-		spec, err := processOf(ctx, client, pod, pod.Spec.NodeName, program, b.Cluster.Kubeconfig(zone), b.Dir())
+		spec, err := processOf(ctx, b, client, pod, zone, program)
 		must(t, err)
 		if !slices.Contains(spec.Args, "--leader-elect") {
 			t.Fatalf("the arguments are %q", spec.Args)
@@ -112,12 +110,9 @@ func (s *scaffolded) presences() []presence.Object {
 
 // leader is the pod of the present leader.
 func (s *scaffolded) leader() *corev1.Pod {
-	l, err := s.client.CoordinationV1().Leases(s.namespace).Get(s.ctx, s.lock, metav1.GetOptions{})
-	if err != nil || l.Spec.HolderIdentity == nil {
-		return nil
-	}
+	l := leaseOf(s.T, s.client, s.namespace, s.lock)
 	for _, pod := range s.pods {
-		if strings.HasPrefix(*l.Spec.HolderIdentity, pod.Name+"_") {
+		if strings.HasPrefix(holder(l), pod.Name+"_") {
 			return pod
 		}
 	}
@@ -144,8 +139,7 @@ func TestAScaffoldThatChangesEightLinesKnowsItself(t *testing.T) {
 	if o.Pod.Name != pod.Name || o.Pod.UID != pod.UID || o.Node != pod.Spec.NodeName {
 		t.Errorf("the presence says %+v, want pod %s (%s) on %s", o, pod.Name, pod.UID, pod.Spec.NodeName)
 	}
-	l, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, s.lock, metav1.GetOptions{})
-	must(t, err)
+	l := leaseOf(t, s.client, s.namespace, s.lock)
 	for key, want := range map[string]string{"zonelect.dev/node": pod.Spec.NodeName, "zonelect.dev/zone": ""} {
 		if got := l.Annotations[key]; got != want {
 			t.Errorf("%s of the record is %q, want %q", key, got, want)

@@ -47,7 +47,7 @@ func (r *rollouts) enter(t *testing.T) {
 	pod.Spec.ServiceAccountName = "controller-manager"
 	pod, err := r.client.CoreV1().Pods(r.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	must(t, err)
-	spec, err := processOf(t.Context(), r.client, pod, pod.Spec.NodeName, r.program, r.Cluster.Kubeconfig("za"), r.Dir())
+	spec, err := processOf(t.Context(), r.Testbed, r.client, pod, "za", r.program)
 	must(t, err)
 	spec.Args = []string{"--lock", lock, "--identity", pod.Name, "--bare", "--late", r.late.String(), "--" + r.kind}
 	p, err := r.StartProcess("za", spec)
@@ -69,7 +69,7 @@ func (r *rollouts) run(t *testing.T) {
 		r.took = append(r.took, e.Time.Sub(stopped.Time))
 		_ = leader.Wait(patience(t, soon)) // as it was told to
 		r.seats = slices.DeleteFunc(r.seats, func(s *trial.Seat) bool { return s == leader })
-		must(t, r.client.CoreV1().Pods(r.namespace).Delete(t.Context(), leader.Identity, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+		removePod(t, r.client, r.namespace, leader.Identity)
 		r.enter(t)
 		leader = next
 	}
@@ -82,9 +82,11 @@ func (r *rollouts) run(t *testing.T) {
 // too, in one run.
 func TestAScaffoldsLeaderHandsOverWithoutConfiguration(t *testing.T) {
 	g := ownGround(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	_, err := g.client.CoreV1().ServiceAccounts(g.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "controller-manager"}}, metav1.CreateOptions{})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "controller-manager"}}
+	_, err := g.client.CoreV1().ServiceAccounts(g.namespace).Create(t.Context(), account, metav1.CreateOptions{})
 	must(t, err)
-	roles := manifests.Pick[rbacv1.Role](t, manifests.Kustomize(t, filepath.Join(scaffold.New(t, false), "config", "default")), "Role")
+	project := manifests.Kustomize(t, filepath.Join(scaffold.New(t, false), "config", "default"))
+	roles := manifests.Pick[rbacv1.Role](t, project, "Role")
 	if len(roles) != 1 {
 		t.Fatalf("the scaffold has %d Roles, want that of the election alone", len(roles))
 	}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/kit/durations"
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -41,10 +39,7 @@ func TestWhenItsZoneIsLostThePreferredZoneLeadsNext(t *testing.T) {
 			all = append(all, enter(zone, "following"))
 		}
 		must(t, g.Network.SteerVIP("zb"))
-		until(t, "all know each other", func() bool {
-			list, err := g.client.CoordinationV1().Leases(g.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + lock})
-			return err == nil && len(list.Items) == len(all)
-		})
+		until(t, "all know each other", func() bool { return len(presencesOf(t, g.client, g.namespace, lock)) == len(all) })
 		time.Sleep(2 * timing.DefaultRenewInterval) // until they have heard it
 		cut := time.Now()
 		must(t, g.CutPower(t.Context(), "za"))
