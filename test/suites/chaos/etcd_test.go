@@ -29,7 +29,8 @@ func stored(t *testing.T, version int, data map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf(`{"kv":{"key":%q,"mod_revision":"%d","value":%s}}`, base64.StdEncoding.EncodeToString(key("chaos", "register")), version, encoded)
+	stored := base64.StdEncoding.EncodeToString(key("chaos", "register"))
+	return fmt.Sprintf(`{"kv":{"key":%q,"mod_revision":"%d","value":%s}}`, stored, version, encoded)
 }
 
 func TestARegisterIsReadUpToItsEnd(t *testing.T) {
@@ -75,7 +76,8 @@ func TestAHistoryThatIsGoneIsAnError(t *testing.T) {
 		fmt.Fprint(w, `{"result":{"canceled":true,"compact_revision":"15","cancel_reason":"compacted"}}`)
 	}))
 	defer server.Close()
-	if _, err := (etcd{server.URL}).history(t.Context(), "chaos", "register", 10, 20); err == nil || !strings.Contains(err.Error(), "compacted at 15") {
+	_, err := etcd{server.URL}.history(t.Context(), "chaos", "register", 10, 20)
+	if err == nil || !strings.Contains(err.Error(), "compacted at 15") {
 		t.Errorf("read with %v", err)
 	}
 }

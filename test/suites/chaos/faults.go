@@ -25,8 +25,6 @@ type fault struct {
 	// asks: it needs an API that answers. away: nobody gets an answer while it
 	// lasts.
 	asks, away bool
-	// hands: it is a manual edit of the Lease, which client-go believes.
-	hands bool
 	// ends says when it is undone, relative to others.
 	ends turn
 }

@@ -15,15 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 )
 
 // objectFaults are what people and programs do to the objects of an election
 // and its permissions.
 var objectFaults = []fault{
 	{name: "rights-revoked", lasts: anOutage, asks: true, inject: rightsRevoked, ends: settle},
-	{name: "lease-deleted", lasts: aMoment, asks: true, inject: leaseDeleted, hands: true},
-	{name: "lease-garbled", lasts: aTakeover, asks: true, inject: leaseGarbled, hands: true},
+	{name: "lease-deleted", lasts: aMoment, asks: true, inject: leaseDeleted},
+	{name: "lease-garbled", lasts: aTakeover, asks: true, inject: leaseGarbled},
 	{name: "configmap-deleted", lasts: aMoment, asks: true, inject: configMapDeleted},
 	{name: "configmap-garbled", lasts: aTakeover, asks: true, inject: configMapGarbled},
 }
@@ -62,19 +61,15 @@ var leaseEdits = []func(*coordinationv1.Lease){
 
 func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	edit := leaseEdits[dice.IntN(len(leaseEdits))]
-	return nil, s.each(func(g *group) error { return s.editLease(ctx, g.name, edit) })
-}
-
-// editLease edits a Lease, as somebody does who does not look whether it has changed.
-func (s *stage) editLease(ctx context.Context, name string, edit func(*coordinationv1.Lease)) error {
-	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			l, err := c.CoordinationV1().Leases(s.namespace).Get(ctx, name, metav1.GetOptions{})
+	return nil, s.each(func(g *group) error {
+		return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+			leases := c.CoordinationV1().Leases(s.namespace)
+			l, err := leases.Get(ctx, g.name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
 			edit(l)
-			_, err = c.CoordinationV1().Leases(s.namespace).Update(ctx, l, metav1.UpdateOptions{})
+			_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 			return err
 		})
 	})
@@ -101,20 +96,16 @@ var configMapEdits = []func(*corev1.ConfigMap){
 }
 
 func configMapGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
-	return nil, s.editShield(ctx, configMapEdits[dice.IntN(len(configMapEdits))])
-}
-
-func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) error {
-	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			m, err := c.CoreV1().ConfigMaps(s.namespace).Get(ctx, onShield, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			edit(m)
-			_, err = c.CoreV1().ConfigMaps(s.namespace).Update(ctx, m, metav1.UpdateOptions{})
+	edit := configMapEdits[dice.IntN(len(configMapEdits))]
+	return nil, s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		maps := c.CoreV1().ConfigMaps(s.namespace)
+		m, err := maps.Get(ctx, onShield, metav1.GetOptions{})
+		if err != nil {
 			return err
-		})
+		}
+		edit(m)
+		_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
+		return err
 	})
 }
 

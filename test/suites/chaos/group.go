@@ -26,8 +26,6 @@ import (
 type group struct {
 	name string
 	kind trial.Kind
-	// peer is the zone whose candidate is client-go's; empty for none.
-	peer string
 	// roles are the directories under config/operator whose rights its user has.
 	roles []string
 	// args are additional flags of its candidates.
@@ -41,20 +39,18 @@ type group struct {
 // The groups of a run.
 const (
 	onLease  = "lease"     // zonelect, mode lease
-	onMixed  = "mixed"     // the same, with a candidate of client-go's among them
 	onShield = "shield"    // zonelect, mode dual, beside a leader-for-life ConfigMap
 	clientGo = "client-go" // its elector, on a Lease of its own
 )
 
 // newGroups are the groups of a run, still without candidates.
 func newGroups(s *stage) []*group {
-	first := &group{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "pod"}}
-	if s.plan.Peer != "" {
-		first.name, first.peer = onMixed, s.plan.Peer
-	}
 	return []*group{
-		first,
-		{stage: s, name: onShield, kind: trial.Zonelect, roles: []string{"lease", "pod", "leader-for-life"}, args: []string{"--mode", "dual", "--selector", "group=" + onShield}},
+		{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "pod"}},
+		{
+			stage: s, name: onShield, kind: trial.Zonelect, roles: []string{"lease", "pod", "leader-for-life"},
+			args: []string{"--mode", "dual", "--selector", "group=" + onShield},
+		},
 		{stage: s, name: clientGo, kind: trial.ClientGo, roles: []string{"lease"}},
 	}
 }
@@ -64,14 +60,6 @@ func (g *group) register() string { return g.name + "-register" }
 
 // ours reports whether its candidates are zonelect's.
 func (g *group) ours() bool { return g.kind == trial.Zonelect }
-
-// kindIn is the program that campaigns in a zone.
-func (g *group) kindIn(zone string) trial.Kind {
-	if g.peer == zone {
-		return trial.ClientGo
-	}
-	return g.kind
-}
 
 // seat is one candidate: a process. Its replacement is another seat.
 type seat struct {
@@ -99,10 +87,7 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	if pod := s.pod(g, zone); pod != nil {
 		args = append(args, "--register-report", "--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName)
 	}
-	if g.peer == zone {
-		args = append(args, "--release=false") // it releases leases that others hold by then
-	}
-	process, err := trial.Start(ctx, s.bed, g.kindIn(zone), zone, g.name, identity, append(args, g.args...)...)
+	process, err := trial.Start(ctx, s.bed, g.kind, zone, g.name, identity, append(args, g.args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +290,7 @@ func (g *group) podName(zone string) string { return g.name + "-" + zone }
 
 // addPod makes the pod of the candidates in a zone. Those of client-go need none.
 func (g *group) addPod(ctx context.Context, zone string) error {
-	if g.kindIn(zone) == trial.ClientGo {
+	if !g.ours() {
 		return nil
 	}
 	s := g.stage

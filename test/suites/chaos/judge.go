@@ -29,10 +29,6 @@ type evidence struct {
 	// Fault is when it began, Healed when all was well again, and Over when the
 	// candidates were told to stop.
 	Fault, Healed, Over time.Time
-	// Peers are client-go's candidates in a group of zonelect's. Hands means
-	// that somebody edited or deleted their Lease.
-	Peers map[string]bool
-	Hands bool
 }
 
 // findings are what a judge found.
@@ -41,10 +37,6 @@ type findings struct {
 	// they printed, or pairs one of which wrote in an earlier term after the other
 	// had written in a later one: see package history.
 	Overlaps int
-	// Theirs are overlaps between zonelect's candidates and client-go's that
-	// client-go causes: it works on in a term that is over, or takes a Lease as
-	// soon as somebody has emptied or deleted it.
-	Theirs int
 	// Lost are writes that were acknowledged and are not in the history.
 	Lost int
 	// Late are writes that were sent in their term, were not acknowledged, and
@@ -75,7 +67,7 @@ func judge(e evidence) (f findings) {
 		f.lost(e)
 	}
 	for _, o := range e.Terms.Overlaps() {
-		f.overlap(e, o.First.Pod, o.Second.Pod, "%v", o)
+		f.overlap(o.First.Pod, o.Second.Pod, o)
 	}
 	f.lull(e)
 	f.exits(e)
@@ -114,7 +106,7 @@ func (f findings) unsafe() (wrong []string) {
 func (f *findings) order(e evidence) {
 	overlaps, late := e.Register.Overlaps(e.Printed)
 	for _, o := range overlaps {
-		f.overlap(e, o.Revision.Identity, o.After.Identity, "%v", o)
+		f.overlap(o.Revision.Identity, o.After.Identity, o)
 	}
 	f.Late += late
 }
@@ -132,7 +124,8 @@ func (f *findings) lost(e evidence) {
 		version, err := strconv.ParseUint(report.Version, 10, 64)
 		if found, ok := at[version]; err != nil || !ok || found != w {
 			f.Lost++
-			f.note("write %d of term %d by %s was acknowledged as revision %s, where there is %+v", w.Sequence, w.Token, w.Identity, report.Version, found)
+			f.note("write %d of term %d by %s was acknowledged as revision %s, where there is %+v",
+				w.Sequence, w.Token, w.Identity, report.Version, found)
 		}
 	}
 }
@@ -197,7 +190,7 @@ func (x exit) wrong() string {
 // exits judges how candidates ended.
 func (f *findings) exits(e evidence) {
 	for _, identity := range slices.Sorted(maps.Keys(e.Exits)) {
-		if wrong := e.Exits[identity].wrong(); wrong != "" && !e.Peers[identity] {
+		if wrong := e.Exits[identity].wrong(); wrong != "" {
 			f.Exits++
 			f.note("%s: %s", identity, wrong)
 		}
@@ -206,7 +199,7 @@ func (f *findings) exits(e evidence) {
 
 // overlap counts a pair once, and notes what showed it first: the previous
 // leader was still at work when the next one was.
-func (f *findings) overlap(e evidence, before, next, format string, args ...any) {
+func (f *findings) overlap(before, next string, shown fmt.Stringer) {
 	pair := [2]string{min(before, next), max(before, next)}
 	if f.pairs[pair] {
 		return
@@ -215,12 +208,8 @@ func (f *findings) overlap(e evidence, before, next, format string, args ...any)
 		f.pairs = map[[2]string]bool{}
 	}
 	f.pairs[pair] = true
-	if e.Peers[before] || e.Hands && e.Peers[next] {
-		f.Theirs++
-	} else {
-		f.Overlaps++
-	}
-	f.note(format, args...)
+	f.Overlaps++
+	f.note("%v", shown)
 }
 
 func (f *findings) note(format string, args ...any) {

@@ -55,7 +55,9 @@ func (s *story) arrive(who string, token uint64, sequence int) uint64 {
 }
 
 func (s *story) report(who string, token uint64, sequence int, sent time.Time, version, err string) {
-	s.say(who, events.Event{Event: "wrote", Token: token, Sequence: sequence, Sent: sent, Time: sent.Add(time.Millisecond), Version: version, Error: err})
+	s.say(who, events.Event{
+		Event: "wrote", Token: token, Sequence: sequence, Sent: sent, Time: sent.Add(time.Millisecond), Version: version, Error: err,
+	})
 }
 
 func TestAHandoverIsNoOverlap(t *testing.T) {
@@ -91,28 +93,6 @@ func TestTheJudgeSeesWhoWorksOnBesideTheNext(t *testing.T) {
 		spoil(s)
 		if f := judge(s.evidence); f.Overlaps != 1 || f.Lost != 0 || len(f.Notes) != 1 {
 			t.Errorf("%s: found %+v, want one overlap", name, f)
-		}
-	}
-}
-
-// TestAnOverlapIsThatOfWhoWorksOn: nothing is promised for client-go, not even for
-// a candidate of it among zonelect's.
-func TestAnOverlapIsThatOfWhoWorksOn(t *testing.T) {
-	for name, c := range map[string]struct {
-		peer          string
-		hands, theirs bool
-	}{
-		"zonelect works on beside zonelect":                    {"c", false, false},
-		"zonelect works on beside client-go":                   {"b", false, false},
-		"client-go works on beside zonelect":                   {"a", false, true},
-		"client-go takes what a hand emptied":                  {"b", true, true},
-		"zonelect works on beside zonelect, and a hand was in": {"c", true, false},
-	} {
-		s := newStory()
-		s.Peers, s.Hands = map[string]bool{c.peer: true}, c.hands
-		s.write("a", 10, 5, at(11.5), "")
-		if f := judge(s.evidence); (f.Theirs == 1) != c.theirs || f.Theirs+f.Overlaps != 1 {
-			t.Errorf("%s: found %+v", name, f)
 		}
 	}
 }
@@ -190,17 +170,18 @@ func TestTheMostGoroutinesThatWereLeftCount(t *testing.T) {
 }
 
 func TestAProcessThatStandsStillDoesNothing(t *testing.T) {
-	term := history.History{{Pod: "a", Start: at(0), End: at(10)}}
+	led := func(from, to float64) history.Span { return history.Span{Pod: "a", Start: at(from), End: at(to)} }
+	term := history.History{led(0, 10)}
 	for name, c := range map[string]struct {
 		pauses []pause
 		want   history.History
 	}{
 		"none":               {nil, term},
-		"it stops on waking": {[]pause{{at(4), at(9.8)}}, history.History{{Pod: "a", Start: at(0), End: at(4)}}},
-		"it works on":        {[]pause{{at(4), at(6)}}, history.History{{Pod: "a", Start: at(0), End: at(4)}, {Pod: "a", Start: at(6.5), End: at(10)}}},
-		"it never goes on":   {[]pause{{at(4), time.Time{}}}, history.History{{Pod: "a", Start: at(0), End: at(4)}}},
+		"it stops on waking": {[]pause{{at(4), at(9.8)}}, history.History{led(0, 4)}},
+		"it works on":        {[]pause{{at(4), at(6)}}, history.History{led(0, 4), led(6.5, 10)}},
+		"it never goes on":   {[]pause{{at(4), time.Time{}}}, history.History{led(0, 4)}},
 		"before and after":   {[]pause{{at(-2), at(-1)}, {at(11), at(12)}}, term},
-		"twice":              {[]pause{{at(1), at(2)}, {at(4), at(9.8)}}, history.History{{Pod: "a", Start: at(0), End: at(1)}, {Pod: "a", Start: at(2.5), End: at(4)}}},
+		"twice":              {[]pause{{at(1), at(2)}, {at(4), at(9.8)}}, history.History{led(0, 1), led(2.5, 4)}},
 	} {
 		if got := without(term, c.pauses); fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: it led %v, want %v", name, got, c.want)

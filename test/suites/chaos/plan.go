@@ -28,10 +28,6 @@ var timings = []election.Timing{
 // many.
 var oneIn = [...]int{0, 4, 8}
 
-// oneInPeers is how many runs have a candidate of client-go's among zonelect's:
-// one in that many.
-const oneInPeers = 4
-
 // plan is what happens in a run. It depends only on seed, index, and the faults
 // to choose from.
 type plan struct {
@@ -39,7 +35,6 @@ type plan struct {
 	Index  int
 	Faults []fault // one, or two
 	Timing election.Timing
-	Peer   string // the zone of client-go's candidate among zonelect's, if there is one
 	Zone   string // where the leaders are at first
 	// Calm is how long nothing happens before the first fault, Apart the time
 	// from the first to the second, and Lasts how long they last from then on.
@@ -59,9 +54,6 @@ func newPlan(seed uint64, index int, rounds [][]fault) plan {
 		if n > 0 && dice.IntN(n) == 0 {
 			p.Timing = timings[i]
 		}
-	}
-	if dice.IntN(oneInPeers) == 0 {
-		p.Peer = zones[dice.IntN(len(zones))]
 	}
 	p.Zone = zones[dice.IntN(len(zones))]
 	p.Calm = 100*time.Millisecond + upTo(dice, p.Timing.RenewInterval)

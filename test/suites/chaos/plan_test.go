@@ -20,7 +20,7 @@ func rounds(t *testing.T, names ...string) [][]fault {
 
 // text is everything that a plan decides.
 func (p plan) text() string {
-	return fmt.Sprint(p.Seed, p.Index, nameOf(p.Faults), p.Timing, p.Peer, p.Zone, p.Calm, p.Apart, p.Lasts)
+	return fmt.Sprint(p.Seed, p.Index, nameOf(p.Faults), p.Timing, p.Zone, p.Calm, p.Apart, p.Lasts)
 }
 
 func TestAPlanFollowsFromItsSeedAndIndexAlone(t *testing.T) {

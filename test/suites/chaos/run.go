@@ -18,7 +18,6 @@ import (
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 // result is the outcome of a run.
@@ -182,16 +181,12 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 
 // printed is what the candidates of a group printed and how they ended.
 func (s *stage) printed(g *group, e evidence) evidence {
-	e.Printed, e.Exits, e.Peers = history.Printed{}, map[string]exit{}, map[string]bool{}
-	e.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
+	e.Printed, e.Exits = history.Printed{}, map[string]exit{}
 	for _, seat := range g.all() {
 		now, printed := time.Now(), seat.Events()
 		e.Printed[seat.Identity] = printed
 		e.Terms = append(e.Terms, seat.terms(now, printed)...)
 		e.Exits[seat.Identity] = seat.exit()
-		if g.ours() && seat.Kind == trial.ClientGo {
-			e.Peers[seat.Identity] = true
-		}
 	}
 	return e
 }

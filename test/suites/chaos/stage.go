@@ -18,7 +18,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -172,24 +171,6 @@ func (s *stage) each(do func(*group) error) error {
 		all.Go(func() error { return do(g) })
 	}
 	return all.Wait()
-}
-
-// inEachZone calls do for all zones that have power at once.
-func (s *stage) inEachZone(do func(zone string) error) error {
-	var all errgroup.Group
-	for _, zone := range zones {
-		if !s.isDark(zone) {
-			all.Go(func() error { return do(zone) })
-		}
-	}
-	return all.Wait()
-}
-
-// touch makes a write that changes nothing that matters.
-func touch(ctx context.Context, c kubernetes.Interface, namespace string) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, time.Now())
-	_, err := c.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
 }
 
 // ask asks one apiserver after the other, because one may be away, until it

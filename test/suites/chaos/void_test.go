@@ -112,7 +112,6 @@ func TestARegisterThatCouldNotBeReadHidesNoOverlap(t *testing.T) {
 	}
 }
 
-// A candidate of client-go's fails no run either: it has no promise.
 func TestWhoEndsOtherwiseThanToldIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		exit  exit
