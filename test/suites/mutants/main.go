@@ -3,7 +3,7 @@
 
 // Command mutants breaks the safety rules of docs/design*.md one at a time, and
 // requires that the test named for each breakage finds it. The files of the
-// repository stay as they are.
+// repository stay as they are. It runs in the root of the repository.
 package main
 
 import (
@@ -37,21 +37,19 @@ type mutant struct {
 }
 
 func main() {
-	root := flag.String("root", ".", "the repository")
-	parallel := flag.Int("parallel", runtime.NumCPU(), "tests at a time")
 	only := flag.String("run", "", "regular expression: only mutants whose rule, sentence or file matches")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := check(ctx, *root, *only, *parallel); err != nil {
+	if err := check(ctx, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
 // check prints a line for each mutant that matches. It returns an error unless all are killed.
-func check(ctx context.Context, root, only string, parallel int) error {
+func check(ctx context.Context, only string) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -63,17 +61,17 @@ func check(ctx context.Context, root, only string, parallel int) error {
 		}
 	}
 	start := time.Now()
-	if err := unbroken(ctx, root, chosen); err != nil {
+	if err := unbroken(ctx, chosen); err != nil {
 		return err
 	}
 	var left atomic.Int64
 	var all sync.WaitGroup
-	slots := make(chan struct{}, max(1, parallel))
+	slots := make(chan struct{}, runtime.NumCPU())
 	for _, m := range chosen {
 		slots <- struct{}{}
 		all.Go(func() {
 			start := time.Now()
-			v, said := m.judged(ctx, root)
+			v, said := m.judged(ctx)
 			if v == killed {
 				said = ""
 			} else {
@@ -92,7 +90,7 @@ func check(ctx context.Context, root, only string, parallel int) error {
 }
 
 // unbroken returns an error unless all tests pass while nothing is broken.
-func unbroken(ctx context.Context, root string, all []mutant) error {
+func unbroken(ctx context.Context, all []mutant) error {
 	tests := map[string][]string{}
 	for _, m := range all {
 		if dir, name := path.Split(m.by); !slices.Contains(tests[dir], name) {
@@ -100,7 +98,7 @@ func unbroken(ctx context.Context, root string, all []mutant) error {
 		}
 	}
 	for dir, names := range tests {
-		events, said, err := goTest(ctx, filepath.Join(root, dir), strings.Join(names, "|"))
+		events, said, err := goTest(ctx, dir, strings.Join(names, "|"))
 		if err != nil {
 			return err
 		}
@@ -114,18 +112,18 @@ func unbroken(ctx context.Context, root string, all []mutant) error {
 }
 
 // judged runs the test of the mutant, and returns what the test says.
-func (m mutant) judged(ctx context.Context, root string) (v verdict, said string) {
+func (m mutant) judged(ctx context.Context) (v verdict, said string) {
 	temporary, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return notRun, err.Error()
 	}
 	defer func() { _ = os.RemoveAll(temporary) }()
-	overlay, err := m.overlay(root, temporary)
+	overlay, err := m.overlay(temporary)
 	if err != nil {
 		return notRun, err.Error()
 	}
 	dir, name := path.Split(m.by)
-	events, said, err := goTest(ctx, filepath.Join(root, dir), name, "-overlay="+overlay)
+	events, said, err := goTest(ctx, dir, name, "-overlay="+overlay)
 	if err != nil {
 		return notRun, err.Error()
 	}
@@ -133,8 +131,8 @@ func (m mutant) judged(ctx context.Context, root string) (v verdict, said string
 }
 
 // overlay puts the broken file, and what go test needs to know about it, into a directory.
-func (m mutant) overlay(root, dir string) (string, error) {
-	original, err := filepath.Abs(filepath.Join(root, m.file))
+func (m mutant) overlay(dir string) (string, error) {
+	original, err := filepath.Abs(m.file)
 	if err != nil {
 		return "", err
 	}
