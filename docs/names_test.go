@@ -141,7 +141,9 @@ func TestTheTableOfTimingsIsComputed(t *testing.T) {
 		takeover, answer := named.of.Bounds()
 		row := "| " + named.name
 		of := named.of
-		for _, d := range []time.Duration{of.LeaseDuration, of.RenewDeadline, of.RenewInterval, of.AttemptTimeout, takeover, answer, of.StopGrace} {
+		for _, d := range []time.Duration{
+			of.LeaseDuration, of.RenewDeadline, of.RenewInterval, of.AttemptTimeout, takeover, answer, of.StopGrace,
+		} {
 			row += fmt.Sprintf(" | %g s", d.Seconds())
 		}
 		row += fmt.Sprintf(" | %d |\n", 24*time.Hour/named.of.RenewInterval)

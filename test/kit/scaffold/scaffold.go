@@ -32,12 +32,15 @@ func New(t *testing.T, webhooks bool) (dir string) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, kubebuilder, "init", "--domain", "example.com", "--repo", "example.com/guestbook", "--fetch-deps=false", "--skip-go-version-check")
-	run(t, dir, kubebuilder, "create", "api", "--group", "apps", "--version", "v1", "--kind", "Guest", "--resource", "--controller", "--make=false")
+	run(t, dir, kubebuilder, "init", "--domain", "example.com", "--repo", "example.com/guestbook",
+		"--fetch-deps=false", "--skip-go-version-check")
+	guest := []string{"--group", "apps", "--version", "v1", "--kind", "Guest", "--make=false"}
+	run(t, dir, kubebuilder, append([]string{"create", "api", "--resource", "--controller"}, guest...)...)
 	if webhooks {
-		run(t, dir, kubebuilder, "create", "webhook", "--group", "apps", "--version", "v1", "--kind", "Guest", "--defaulting", "--programmatic-validation", "--make=false")
+		run(t, dir, kubebuilder, append([]string{"create", "webhook", "--defaulting", "--programmatic-validation"}, guest...)...)
 	}
-	run(t, dir, generator, "rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases") // as make manifests does
+	// As make manifests does.
+	run(t, dir, generator, "rbac:roleName=manager-role", "crd", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases")
 	return dir
 }
 

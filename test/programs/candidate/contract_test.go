@@ -50,15 +50,18 @@ func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 		"kubeconfig": "string", "server": "strings", "namespace": `string .*\(default "default"\)`,
 		"lock": "string", "identity": "string", "pod-name": "string", "pod-uid": "string", "node-name": "string", "zone": "string",
 		"mode": `string .*\(default "lease"\)`, "legacy-kind": "string", "legacy-name": "string",
-		"lease-duration": `duration .*\(default 15s\)`, "renew-deadline": `duration .*\(default 10s\)`, "renew-interval": `duration .*\(default 2s\)`,
-		"stop-delay": "duration", "register": "string",
+		"lease-duration": `duration .*\(default 15s\)`, "renew-deadline": `duration .*\(default 10s\)`,
+		"renew-interval": `duration .*\(default 2s\)`,
+		"stop-delay":     "duration", "register": "string",
 		"locks": "int", "shared": "", "max-clock-skew": "duration",
 	} {
 		if !regexp.MustCompile(`(?m)^ +--` + flag + " " + value).Match(help) {
 			t.Errorf("there is no --%s %s in:\n%s", flag, value, help)
 		}
 	}
-	for _, wrong := range [][]string{{"--nonsense"}, {}, {"--lock", "l", "--renew-deadline", "20s"}, {"--lock", "l", "--max-clock-skew", "2s"}} {
+	for _, wrong := range [][]string{
+		{"--nonsense"}, {}, {"--lock", "l", "--renew-deadline", "20s"}, {"--lock", "l", "--max-clock-skew", "2s"},
+	} {
 		var status *exec.ExitError
 		if err := exec.CommandContext(t.Context(), program, wrong...).Run(); !errors.As(err, &status) || status.ExitCode() != 2 {
 			t.Errorf("%v: it ended with %v, want status 2", wrong, err)
@@ -165,16 +168,19 @@ func TestTheEventsOfTheContractArePrinted(t *testing.T) {
 	first := campaigns(t, program, way, "a")
 	first.says(t, "started")
 	leading := first.says(t, "leading")
-	if leading.Token == 0 || leading.Cause == "" || leading.Identity != "a" || leading.Lock != "contract" || time.Since(leading.Time).Abs() > time.Minute {
+	if leading.Token == 0 || leading.Cause == "" || leading.Identity != "a" || leading.Lock != "contract" ||
+		time.Since(leading.Time).Abs() > time.Minute {
 		t.Errorf("who leads says %s", leading.text)
 	}
-	second := campaigns(t, program, way, "b", "--lease-duration", "4s", "--renew-deadline", "2500ms", "--renew-interval", "500ms", "--stop-delay", "10ms")
+	second := campaigns(t, program, way, "b",
+		"--lease-duration", "4s", "--renew-deadline", "2500ms", "--renew-interval", "500ms", "--stop-delay", "10ms")
 	if l := second.says(t, "following"); l.Leader != "a" || l.LeaderZone != "z-a" {
 		t.Errorf("who follows says %s", l.text)
 	}
 	first.ends(t)
 	first.seen = slices.DeleteFunc(first.seen, func(event string) bool { return event == "error" }) // of a slow release
-	if at := slices.Index(first.seen, "stopping"); at < 0 || !slices.Equal(first.seen[at:], []string{"stopping", "stopped", "released", "ended"}) {
+	end := []string{"stopping", "stopped", "released", "ended"}
+	if at := slices.Index(first.seen, "stopping"); at < 0 || !slices.Equal(first.seen[at:], end) {
 		t.Errorf("who ends in good order says %v", first.seen)
 	}
 	next := second.says(t, "leading")

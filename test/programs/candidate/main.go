@@ -60,8 +60,10 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.Self.Node, "node-name", "", "name of the node")
 	f.StringVar(&o.Self.Zone, "zone", "", "zone; the node's label by default")
 	f.StringSliceVar(&o.PreferredZones, "preferred-zones", nil, "zones that the leader is wanted in, most wanted first")
-	f.StringVar((*string)(&o.Mode), "mode", string(operator.ModeLease), "auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")
-	f.StringVar((*string)(&o.LegacyKind), "legacy-kind", string(operator.LegacyLeaderForLife), "the legacy lock's kind: ownerref, configmap or endpoints")
+	f.StringVar((*string)(&o.Mode), "mode", string(operator.ModeLease),
+		"auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")
+	f.StringVar((*string)(&o.LegacyKind), "legacy-kind", string(operator.LegacyLeaderForLife),
+		"the legacy lock's kind: ownerref, configmap or endpoints")
 	f.StringVar(&o.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
 	f.StringVar(&o.PodSelector, "selector", "", "label selector of the operator's pods; that of this pod's workload by default")
 	f.DurationVar(&grace, "legacy-grace", legacypods.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")

@@ -192,7 +192,8 @@ func TestEveryBaseIsRenamed(t *testing.T) {
 func TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone(t *testing.T) {
 	all := manifests.Kustomize(t, "../../../examples/own-deployment")
 	for _, o := range all {
-		if raw, err := o.MarshalJSON(); err != nil || strings.Contains(string(raw), "my-operator") || !strings.HasPrefix(o.GetAPIVersion(), "rbac.") {
+		raw, err := o.MarshalJSON()
+		if err != nil || strings.Contains(string(raw), "my-operator") || !strings.HasPrefix(o.GetAPIVersion(), "rbac.") {
 			t.Errorf("%v: %s", err, raw)
 		}
 	}

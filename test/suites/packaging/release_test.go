@@ -175,7 +175,8 @@ func outside(t *testing.T) place {
 func (p place) fromTags(c place) place {
 	p.env = append(p.env,
 		"GOPRIVATE="+library, // neither from a proxy nor past a checksum
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_VALUE_0=https://"+library, fmt.Sprintf("GIT_CONFIG_KEY_0=url.file://%s.insteadOf", filepath.ToSlash(c.dir)))
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_VALUE_0=https://"+library,
+		fmt.Sprintf("GIT_CONFIG_KEY_0=url.file://%s.insteadOf", filepath.ToSlash(c.dir)))
 	return p
 }
 
