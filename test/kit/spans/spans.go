@@ -56,11 +56,6 @@ func LastFailover(path string) (Failover, error) {
 // Failovers reads the takeovers from a file of spans, in the order in which they ended.
 func Failovers(path string) ([]Failover, error) {
 	spans, err := readSpans(path)
-	return FailoversOf(spans), err
-}
-
-// FailoversOf returns the takeovers among spans, in their order.
-func FailoversOf(spans []Span) []Failover {
 	phases := map[string][]Span{}
 	for _, s := range spans {
 		phases[s.Parent.SpanID] = append(phases[s.Parent.SpanID], s)
@@ -71,7 +66,7 @@ func FailoversOf(spans []Span) []Failover {
 			all = append(all, Failover{Span: s, Phases: phases[s.SpanContext.SpanID]})
 		}
 	}
-	return all
+	return all, err
 }
 
 // readSpans reads a file of spans. The last one may not be written to its end yet.

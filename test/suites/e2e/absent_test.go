@@ -29,7 +29,7 @@ func TestAnAPIThatIsOffIsNoMissingVerb(t *testing.T) {
 	if problem := nobody.complains("does not serve leases"); !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) {
 		t.Errorf("%v: want ErrNoAPI and no other", problem)
 	}
-	if n := c.terms(""); n != 0 {
+	if n := c.terms(); n != 0 {
 		t.Errorf("%d terms without a lock", n)
 	}
 }

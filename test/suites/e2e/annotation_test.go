@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -134,19 +133,12 @@ func (m *electedMove) leadsOn(t *testing.T) {
 // The object must exist, and the leader's term must go on.
 func (m *electedMove) awaitRecord(t *testing.T, holder string) {
 	t.Helper()
-	var now locks.Snapshot
-	var err error
-	for start := time.Now(); time.Since(start) < soon; time.Sleep(20 * time.Millisecond) {
-		now, err = m.record.Read(t.Context())
+	until(t, fmt.Sprintf("the legacy record is held by %q", holder), func() bool {
+		now, err := m.record.Read(t.Context())
 		must(t, err)
-		if now.Version.Exists() && now.Record.Holder == holder {
-			t.Logf("after %v the legacy record is held by %q", time.Since(start).Round(time.Millisecond), holder)
-			m.leadsOn(t)
-			return
-		}
-	}
-	t.Errorf("the legacy record is %+v, want it held by %q; the Lease is %+v",
-		now, holder, leaseOf(t, m.client, m.namespace, m.lock))
+		return now.Version.Exists() && now.Record.Holder == holder
+	})
+	m.leadsOn(t)
 }
 
 // phase changes the phase on the Lease by hand, for the change-th time.

@@ -157,20 +157,12 @@ func holder(l *coordinationv1.Lease) string {
 // term waits for the n-th term, counted from 0.
 func (c *contest) term(n int) election.Term {
 	c.t.Helper()
-	until(c.t, fmt.Sprint("term ", n), func() bool { return len(c.history.Terms()) > n })
+	until(c.t, fmt.Sprint("term ", n), func() bool { return c.terms() > n })
 	return c.history.Terms()[n]
 }
 
-// terms counts those of one candidate, or of all if identity is empty.
-func (c *contest) terms(identity string) int {
-	n := 0
-	for _, term := range c.history.Terms() {
-		if identity == "" || term.Holder == identity {
-			n++
-		}
-	}
-	return n
-}
+// terms counts the terms of all candidates.
+func (c *contest) terms() int { return len(c.history.Terms()) }
 
 // entrant is one candidate of a contest.
 type entrant struct {
@@ -178,7 +170,6 @@ type entrant struct {
 	*contest
 	identity string
 	wire     *wire
-	began    time.Time
 	news     <-chan election.Transition
 }
 
@@ -201,7 +192,6 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 	})
 	must(c.t, err)
 	e.news = e.Subscribe(c.t.Context())
-	e.began = time.Now()
 	ctx, stop := context.WithCancel(c.t.Context())
 	over := make(chan error)
 	go func() {

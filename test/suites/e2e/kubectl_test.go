@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -19,8 +18,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/yaml"
 
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -71,11 +70,8 @@ func (p plugin) run(t *testing.T, ctx context.Context, code int, line string, wo
 // grant gives a user the rights that config/people says people need.
 func grant(t *testing.T, client kubernetes.Interface, name, to string) {
 	t.Helper()
-	raw, err := os.ReadFile("../../../config/people/" + name + "/role.yaml")
-	must(t, err)
-	for text := range strings.SplitSeq(string(raw), "\n---\n") {
-		var role rbacv1.ClusterRole
-		must(t, yaml.UnmarshalStrict([]byte(text), &role))
+	all := manifests.Kustomize(t, "../../../config/people/"+name)
+	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		allow(t, client, "", role.Name+"-"+to, user(to), role.Rules...)
 	}
 }

@@ -18,38 +18,33 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/scaffold"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 // scaffolded is a project of kubebuilder on a control plane, with the programs of its pods.
 type scaffolded struct {
 	*testing.T
-	*testbed.Testbed
-	ctx       context.Context
-	client    kubernetes.Interface
-	namespace string
-	lock      string
-	pods      []*corev1.Pod
-	programs  map[string]*testbed.Process
+	*ground
+	ctx      context.Context
+	lock     string
+	pods     []*corev1.Pod
+	programs map[string]*testbed.Process
 }
 
 // applyScaffold applies what an election of the project needs, and starts the pods that the
 // controllers make of its Deployment: n at once, in the zones in turn. The programs run with the
 // rights of the project's service account and the tokens of the pods, as kubelets would start them.
-func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir string, n int) *scaffolded {
+func applyScaffold(t *testing.T, ctx context.Context, dir string, n int) *scaffolded {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
-	must(t, err)
-	s := &scaffolded{T: t, Testbed: b, ctx: ctx, client: client, lock: "d1f2a3b4.example.com", programs: map[string]*testbed.Process{}}
+	g := ownGround(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
+	s := &scaffolded{T: t, ground: g, ctx: ctx, lock: "d1f2a3b4.example.com", programs: map[string]*testbed.Process{}}
 	all := manifests.Kustomize(t, dir)
-	k := newKubectl(t, b.Cluster.RESTConfig("za"))
+	k := newKubectl(t, g.Cluster.RESTConfig("za"))
 	for _, kind := range []string{
 		"Namespace", "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "PodDisruptionBudget", "Deployment",
 	} {
@@ -65,11 +60,11 @@ func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir st
 		t.Fatalf("%d replicas, want %d", got, n)
 	}
 	account := serviceAccount(s.namespace, deployment.Spec.Template.Spec.ServiceAccountName)
-	allow(t, client, "", "work", account, rule("", []string{"configmaps"}, []string{"get", "list", "watch"})) // of the example's controller
+	allow(t, g.client, "", "work", account, rule("", []string{"configmaps"}, []string{"get", "list", "watch"})) // of the example's controller
 	program, err := testbed.BuildProgram(ctx, "./examples/kubebuilder/after")
 	must(t, err)
 	until(s.T, "the pods are there", func() bool {
-		pods, err := client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+		pods, err := g.client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil || len(pods.Items) != n {
 			return false
 		}
@@ -80,7 +75,7 @@ func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir st
 				s.pods = append(s.pods, pod)
 				continue
 			}
-			_ = client.CoreV1().Pods(s.namespace).Bind(ctx, &corev1.Binding{
+			_ = g.client.CoreV1().Pods(s.namespace).Bind(ctx, &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: testbed.NodeName(zone)},
 			}, metav1.CreateOptions{})
 		}
@@ -88,13 +83,13 @@ func applyScaffold(t *testing.T, ctx context.Context, b *testbed.Testbed, dir st
 	})
 	for _, pod := range s.pods {
 		zone := strings.TrimPrefix(pod.Spec.NodeName, "node-")
-		spec, err := processOf(ctx, b, client, pod, zone, program)
+		spec, err := processOf(ctx, g.Testbed, g.client, pod, zone, program)
 		must(t, err)
 		if !slices.Contains(spec.Args, "--leader-elect") {
 			t.Fatalf("the arguments are %q", spec.Args)
 		}
 		spec.Args = []string{"--leader-elect", "--health-probe-bind-address=127.0.0.1:0"} // the example has no webhooks and serves no metrics
-		s.programs[pod.Name], err = b.StartProcess(zone, spec)
+		s.programs[pod.Name], err = g.StartProcess(zone, spec)
 		must(t, err)
 	}
 	return s
@@ -129,10 +124,9 @@ func (s *scaffolded) plugin() plugin {
 // TestAScaffoldThatChangesEightLinesKnowsItself: main.go's documented diff alone, with the manifests as
 // kubebuilder made them: no variable, no right beside those of the generated Roles.
 func TestAScaffoldThatChangesEightLinesKnowsItself(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	ctx := patience(t, 6*time.Minute)
 	dir := filepath.Join(scaffold.New(t, false), "config", "default")
-	s := applyScaffold(t, ctx, b, dir, 1)
+	s := applyScaffold(t, ctx, dir, 1)
 	pod := s.pods[0]
 	until(s.T, "it leads and has a presence", func() bool { return s.leader() != nil && len(s.presences()) == 1 })
 	o := s.presences()[0]
@@ -153,9 +147,8 @@ func TestAScaffoldThatChangesEightLinesKnowsItself(t *testing.T) {
 // TestAScaffoldWithOneLineMoreIsElectedByZone: config/kubebuilder beside the diff. Each candidate knows
 // its zone, and is known; a named one takes over; an evacuation moves the leader.
 func TestAScaffoldWithOneLineMoreIsElectedByZone(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	ctx := patience(t, 6*time.Minute)
-	s := applyScaffold(t, ctx, b, scaffold.AddElection(t, scaffold.New(t, true)), 3)
+	s := applyScaffold(t, ctx, scaffold.AddElection(t, scaffold.New(t, true)), 3)
 	until(s.T, "all are known", func() bool { return s.leader() != nil && len(s.presences()) == 3 })
 	for _, o := range s.presences() {
 		i := slices.IndexFunc(s.pods, func(pod *corev1.Pod) bool { return pod.UID == o.Pod.UID })
