@@ -21,6 +21,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -33,15 +34,15 @@ type elector struct {
 
 // kind makes an elector, on connections of its own, for the Lease default/lock.
 // Its work is leading, which returns when its context ends.
-type kind func(cfg *rest.Config, timing election.Timing, lock, identity string, leading func(work context.Context)) (elector, error)
+type kind func(cfg *rest.Config, lock, identity string, leading func(work context.Context)) (elector, error)
 
-func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
-	lock, err := (&environment.Environment{Config: cfg, Namespace: "default", Timing: timing.WithDefaults()}).LeaseLock(name)
+func zonelect(cfg *rest.Config, name, identity string, leading func(context.Context)) (elector, error) {
+	lock, err := (&environment.Environment{Config: cfg, Namespace: "default", Timing: election.Timing{}.WithDefaults()}).LeaseLock(name)
 	if err != nil {
 		return elector{}, err
 	}
 	return elected(election.Config{
-		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
+		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "za"},
 		TakeoverDelay: first, // as for the first candidate among those that know each other
 	}, leading)
 }
@@ -50,13 +51,14 @@ func first(election.Takeover) time.Duration { return 0 }
 
 // attending is the candidate that an operator's election uses: it keeps a
 // presence, and knows those of the others.
-func attending(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
+func attending(cfg *rest.Config, name, identity string, leading func(context.Context)) (elector, error) {
 	self := environment.Self{Identity: identity, PodName: identity, PodUID: "uid-of-" + identity, Zone: "za"}
-	lock, presence, err := (&environment.Environment{Config: cfg, Self: self, Namespace: "default", Timing: timing.WithDefaults()}).Plain(name)
+	env := &environment.Environment{Config: cfg, Self: self, Namespace: "default", Timing: election.Timing{}.WithDefaults()}
+	lock, presence, err := env.Plain(name)
 	if err != nil {
 		return elector{}, err
 	}
-	return elected(election.Config{Lock: lock, Candidate: self.Candidate(), Timing: timing, WatchPeers: presence.Peers}, leading)
+	return elected(election.Config{Lock: lock, Candidate: self.Candidate(), WatchPeers: presence.Peers}, leading)
 }
 
 func elected(c election.Config, leading func(context.Context)) (elector, error) {
@@ -80,12 +82,11 @@ func elected(c election.Config, leading func(context.Context)) (elector, error) 
 }
 
 // clientGo is client-go's elector with controller-runtime's settings.
-func clientGo(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
+func clientGo(cfg *rest.Config, name, identity string, leading func(context.Context)) (elector, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = 0                            // client-go's default
 	cfg.Timeout = 5 * time.Second          // half of RenewDeadline
 	cfg.Dial = new(net.Dialer).DialContext // or all electors would share one connection
-	timing = timing.WithDefaults()
 	hc, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return elector{}, err
@@ -100,7 +101,7 @@ func clientGo(cfg *rest.Config, timing election.Timing, name, identity string, l
 			Client:     client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
-		LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline, RetryPeriod: timing.RenewInterval,
+		LeaseDuration: timing.DefaultLeaseDuration, RenewDeadline: timing.DefaultRenewDeadline, RetryPeriod: timing.DefaultRenewInterval,
 		ReleaseOnCancel: true,
 		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: leading, OnStoppedLeading: func() {}},
 	})

@@ -12,18 +12,16 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // contest is candidates of one kind for one lock.
 type contest struct {
-	ctx    context.Context // ends all candidates
-	all    sync.WaitGroup
-	cfg    *rest.Config
-	kind   kind
-	timing election.Timing
-	lock   string
+	ctx  context.Context // ends all candidates
+	all  sync.WaitGroup
+	cfg  *rest.Config
+	kind kind
+	lock string
 
 	seats  []*candidate
 	leader *candidate
@@ -49,7 +47,7 @@ type led struct {
 
 // newContest starts the candidates, which end with ctx, and waits until one leads.
 func newContest(ctx context.Context, cfg *rest.Config, k kind, lock string, seats int) (*contest, error) {
-	c := &contest{ctx: ctx, cfg: cfg, kind: k, timing: election.Timing{}.WithDefaults(), lock: lock, terms: make(chan led)}
+	c := &contest{ctx: ctx, cfg: cfg, kind: k, lock: lock, terms: make(chan led)}
 	for range seats {
 		seat, err := c.start()
 		if err != nil {
@@ -74,7 +72,7 @@ func (c *contest) start() (*candidate, error) {
 		}
 	}
 	var err error
-	if n.elector, err = c.kind(n.wire.config(c.cfg), c.timing, c.lock, n.identity, leading); err != nil {
+	if n.elector, err = c.kind(n.wire.config(c.cfg), c.lock, n.identity, leading); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(c.ctx)

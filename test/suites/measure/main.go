@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
@@ -133,7 +134,7 @@ func inParallel(ctx context.Context, cfg *rest.Config, k kind, name string, roun
 
 // pause waits for some time between two renewals.
 func (c *contest) pause() error {
-	return sleep.For(c.ctx, c.timing.RenewInterval+rand.N(c.timing.RenewInterval))
+	return sleep.For(c.ctx, timing.DefaultRenewInterval+rand.N(timing.DefaultRenewInterval))
 }
 
 // stop stops the leader, and returns how long after that the next one's work began.
@@ -165,7 +166,7 @@ func (o *observer) killed(c *contest) (time.Duration, error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return next.at.Sub(o.seen[dead.identity].Add(c.timing.LeaseDuration)), nil
+	return next.at.Sub(o.seen[dead.identity].Add(timing.DefaultLeaseDuration)), nil
 }
 
 // observer notes when it saw the last write of each holder of any Lease.
@@ -242,7 +243,7 @@ func idle(ctx context.Context, cfg *rest.Config) error {
 			}
 		}
 		fmt.Printf("| %s | %d | %d | %d |\n", [...]string{"zonelect", "client-go"}[i], puts, others, follower)
-		if most := int(*idles/c.timing.RenewInterval) + 1; i == 0 && (puts > most || others > 2 || follower > 3) {
+		if most := int(*idles/timing.DefaultRenewInterval) + 1; i == 0 && (puts > most || others > 2 || follower > 3) {
 			err = fmt.Errorf("zonelect sends too much: want at most %d, 2 and 3", most)
 		}
 	}
