@@ -53,16 +53,11 @@ func (o Overlap) String() string {
 	return fmt.Sprintf("%s began to lead while %s led, and both did for %v", o.Second.Pod, o.First.Pod, o.Length())
 }
 
-// ordered returns the history by when its spans began.
-func (h History) ordered() History {
-	return slices.SortedFunc(slices.Values(h), func(a, b Span) int { return a.Start.Compare(b.Start) })
-}
-
 // Overlaps returns all pairs of spans that share a time, in the order in which
 // the first of each pair began. Two spans of one pod are a pair like any other:
 // its container was restarted while the work went on.
 func (h History) Overlaps() (all []Overlap) {
-	h = h.ordered()
+	h = slices.SortedFunc(slices.Values(h), func(a, b Span) int { return a.Start.Compare(b.Start) })
 	for i, a := range h {
 		for _, b := range h[i+1:] {
 			if b.Start.Before(a.End) {

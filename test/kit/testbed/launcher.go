@@ -31,17 +31,13 @@ type launcher struct {
 // newLauncher starts the thread. It runs until close.
 func newLauncher() *launcher {
 	l := &launcher{jobs: make(chan func())}
-	go l.loop()
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this function
+		for start := range l.jobs {
+			start()
+		}
+	}()
 	return l
-}
-
-// loop starts each command that it receives. It does not unlock the thread, so
-// the thread ends with this function.
-func (l *launcher) loop() {
-	runtime.LockOSThread()
-	for start := range l.jobs {
-		start()
-	}
 }
 
 // command is what a launcher starts.

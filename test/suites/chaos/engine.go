@@ -62,7 +62,9 @@ func (e *engine) one(ctx context.Context, p plan) error {
 		return nil // an interrupted run says nothing
 	}
 	e.verdicts[r.Verdict]++
-	fmt.Printf("%4d  %-6s  %5.1fs  %s  %s\n", p.Index, r.Verdict, r.Took.Seconds(), timingName(p.Timing), p.name())
+	t := p.Timing
+	fmt.Printf("%4d  %-6s  %5.1fs  %v/%v/%v  %s\n",
+		p.Index, r.Verdict, r.Took.Seconds(), t.LeaseDuration, t.RenewDeadline, t.RenewInterval, p.name())
 	if r.Reason != "" {
 		fmt.Println("      " + r.Reason)
 	}

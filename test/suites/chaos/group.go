@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/history"
@@ -278,11 +277,6 @@ func without(terms history.History, pauses []pause) (all history.History) {
 		}
 	}
 	return all
-}
-
-// timingName names a timing, for people.
-func timingName(t election.Timing) string {
-	return fmt.Sprintf("%v/%v/%v", t.LeaseDuration, t.RenewDeadline, t.RenewInterval)
 }
 
 // podName is the name of the pod of a group's candidate in a zone.

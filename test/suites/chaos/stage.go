@@ -260,15 +260,12 @@ func rulesOf(file string) ([]rbacv1.PolicyRule, error) {
 
 func (s *stage) bind(ctx context.Context, g *group, name string, rules []rbacv1.PolicyRule) error {
 	meta := metav1.ObjectMeta{Name: name}
-	err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		_, err := c.RbacV1().Roles(s.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("make the role %s: %w", name, err)
-	}
 	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-		_, err := c.RbacV1().RoleBindings(s.namespace).Create(ctx, &rbacv1.RoleBinding{
+		_, err := c.RbacV1().Roles(s.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		_, err = c.RbacV1().RoleBindings(s.namespace).Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: g.name}},
 		}, metav1.CreateOptions{})
