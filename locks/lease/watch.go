@@ -18,20 +18,13 @@ import (
 // request, which ends by itself after five to ten minutes, even if the server has fallen
 // silent. It starts no goroutine.
 func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	return l.WatchEach(ctx, from, func(ctx context.Context, e locks.Event) error {
+	return l.object.Watch(ctx, from.Number, func(ctx context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 		select {
-		case events <- e:
+		case events <- l.event(e):
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	})
-}
-
-// WatchEach is Watch, and passes the events to each. An error of each ends it.
-func (l *Lock) WatchEach(ctx context.Context, from locks.Version, each func(context.Context, locks.Event) error) error {
-	return l.object.Watch(ctx, from.Number, func(ctx context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
-		return each(ctx, l.event(e))
 	})
 }
 

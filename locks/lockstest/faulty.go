@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -95,26 +96,20 @@ func (f *Faulty) enter(ctx context.Context, operation string) error {
 	f.calls[operation]++
 	fault, change := f.fault, f.change
 	f.mu.Unlock()
-	if fault.Err != nil {
+	switch {
+	case fault.Err != nil:
 		return fmt.Errorf("%s: %w: %w", operation, ErrInjected, fault.Err)
-	}
-	if fault.silent() || fault.LoseWrites && operation == "write" {
+	case fault.silent(), fault.LoseWrites && operation == "write":
 		return hang(ctx, operation)
-	}
-	if fault.Hold && operation != "watch" {
-		return hold(ctx, operation, change)
+	case fault.Hold && operation != "watch":
+		select {
+		case <-change:
+			return nil
+		case <-ctx.Done():
+			return hang(ctx, operation)
+		}
 	}
 	return delay(ctx, operation, fault.Delay)
-}
-
-// hold waits until the fault changes.
-func hold(ctx context.Context, operation string, change <-chan struct{}) error {
-	select {
-	case <-change:
-		return nil
-	case <-ctx.Done():
-		return hang(ctx, operation)
-	}
 }
 
 // leave applies the fault after a call.
@@ -132,17 +127,22 @@ func hang(ctx context.Context, operation string) error {
 }
 
 func delay(ctx context.Context, operation string, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if d > 0 && sleep.For(ctx, d) != nil {
 		return hang(ctx, operation)
 	}
+	return nil
+}
+
+// call makes a call as the fault has it.
+func (f *Faulty) call(ctx context.Context, operation string, do func() (locks.Snapshot, error)) (locks.Snapshot, error) {
+	if err := f.enter(ctx, operation); err != nil {
+		return locks.Snapshot{}, err
+	}
+	s, err := do()
+	if lost := f.leave(ctx, operation); lost != nil {
+		return locks.Snapshot{}, lost
+	}
+	return s, err
 }
 
 // Describe implements locks.Lock.
@@ -153,14 +153,7 @@ func (f *Faulty) Capabilities() locks.Capabilities { return f.lock.Capabilities(
 
 // Read implements locks.Lock.
 func (f *Faulty) Read(ctx context.Context) (locks.Snapshot, error) {
-	if err := f.enter(ctx, "read"); err != nil {
-		return locks.Snapshot{}, err
-	}
-	s, err := f.lock.Read(ctx)
-	if lost := f.leave(ctx, "read"); lost != nil {
-		return locks.Snapshot{}, lost
-	}
-	return s, err
+	return f.call(ctx, "read", func() (locks.Snapshot, error) { return f.lock.Read(ctx) })
 }
 
 // Write implements locks.Lock.
@@ -171,21 +164,13 @@ func (f *Faulty) Write(ctx context.Context, base locks.Version, record locks.Rec
 			_, _ = f.lock.Write(context.WithoutCancel(ctx), base, record) // nobody waits for the result
 		}()
 	}
-	if err := f.enter(ctx, "write"); err != nil {
-		return locks.Snapshot{}, err
-	}
-	send := func() (locks.Snapshot, error) { return f.lock.Write(ctx, base, record) }
-	if fault, _ := f.now(); fault.Unstored {
-		send = func() (locks.Snapshot, error) {
+	return f.call(ctx, "write", func() (locks.Snapshot, error) {
+		if fault, _ := f.now(); fault.Unstored {
 			s, err := f.lock.Read(ctx)
 			return s, cmp.Or(err, fmt.Errorf("write: %w: acknowledged, and not stored", ErrInjected))
 		}
-	}
-	s, err := send()
-	if lost := f.leave(ctx, "write"); lost != nil {
-		return locks.Snapshot{}, lost
-	}
-	return s, err
+		return f.lock.Write(ctx, base, record)
+	})
 }
 
 // Watch implements locks.Lock.
