@@ -5,6 +5,7 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -236,5 +238,99 @@ func TestS6AnAcquisitionThatAWatchShowsIsConfirmedNotRepeated(t *testing.T) {
 			t.Errorf("it took %d acquisitions", n)
 		}
 		on.Store(false)
+	})
+}
+
+// admitted gives a candidate a lock whose server changes what is written. As [locks.Lock] wants it, such a write is not
+// acknowledged.
+func admitted(change *atomic.Pointer[func(*locks.Record)]) func(*election.Config) {
+	return altering(func(l *altered) {
+		l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+			f := change.Load()
+			if f == nil {
+				return l.Lock.Write(ctx, base, r)
+			}
+			(*f)(&r)
+			s, err := l.Lock.Write(ctx, base, r)
+			return s, errors.Join(err, errors.New("the answer does not show this write"))
+		}
+	})
+}
+
+// TestS7AnAnswerThatShowsAnotherHolderEndsTheTermAtOnce, or one that shows none, also while no read and no
+// watch shows it.
+func TestS7AnAnswerThatShowsAnotherHolderEndsTheTermAtOnce(t *testing.T) {
+	for _, holder := range []string{"thief", ""} {
+		scenario(t, func(s *stage) {
+			var admission atomic.Pointer[func(*locks.Record)]
+			a := s.leader("a", admitted(&admission))
+			a.link.Set(lockstest.Fault{Mute: true, LoseReads: true})
+			change := func(r *locks.Record) { r.Holder = holder }
+			admission.Store(&change)
+			s.loses(a, interval, election.ErrLost)
+			admission.Store(nil)
+		})
+	}
+}
+
+// TestS1AReadOfALeaseThatAdmissionMadeShorterRenewsNoTerm: others do not wait for as long as the holder
+// would trust the write.
+func TestS1AReadOfALeaseThatAdmissionMadeShorterRenewsNoTerm(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var admission atomic.Pointer[func(*locks.Record)]
+		a := s.leader("a", admitted(&admission))
+		shorter := func(r *locks.Record) { r.LeaseDuration = lease - 3*time.Second }
+		admission.Store(&shorter)
+		took, cause := a.Loses()
+		if !errors.Is(cause, election.ErrLost) || took > timing.DefaultRenewDeadline {
+			t.Errorf("the term ended after %v with %v", took, cause)
+		}
+		time.Sleep(time.Minute)
+		a.Idles()
+		admission.Store(nil)
+		a.Leads()
+	})
+}
+
+// TestConflictsThatNothingExplainsAreNotMetInHaste: a server, a quota or a
+// webhook may answer so for as long as it likes, to a leader and to a candidate.
+func TestConflictsThatNothingExplainsAreNotMetInHaste(t *testing.T) {
+	each(t, map[string]func(locks.Snapshot) (locks.Snapshot, error){
+		"to writes":                      func(s locks.Snapshot) (locks.Snapshot, error) { return s, nil },
+		"to writes of what is not there": func(locks.Snapshot) (locks.Snapshot, error) { return locks.Snapshot{}, nil },
+		"and reads are canceled":         func(locks.Snapshot) (locks.Snapshot, error) { return locks.Snapshot{}, context.Canceled },
+		"to requests":                    func(locks.Snapshot) (locks.Snapshot, error) { return locks.Snapshot{}, locks.ErrConflict },
+	}, func(s *stage, reads func(locks.Snapshot) (locks.Snapshot, error)) {
+		var denies atomic.Bool
+		var count atomic.Int64
+		enough := func(ctx context.Context) { // stops a candidate that never pauses
+			if count.Add(1) > 10_000 {
+				<-ctx.Done()
+			}
+		}
+		a := s.leader("a", altering(func(l *altered) {
+			l.read = func(ctx context.Context) (locks.Snapshot, error) {
+				enough(ctx)
+				now, err := l.Lock.Read(ctx)
+				if denies.Load() {
+					return reads(now)
+				}
+				return now, err
+			}
+			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+				if enough(ctx); denies.Load() {
+					return locks.Snapshot{}, locks.ErrConflict
+				}
+				return l.Lock.Write(ctx, base, r)
+			}
+		}))
+		count.Store(0)
+		denies.Store(true)
+		time.Sleep(time.Minute)
+		if n := count.Load(); n > 60*12 {
+			s.T.Errorf("%d requests in a minute", n)
+		}
+		denies.Store(false)
+		a.Leads()
 	})
 }

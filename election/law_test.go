@@ -5,12 +5,14 @@ package election_test
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -197,5 +199,103 @@ func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
 		if _, took := a.Leads(); took < lease-interval {
 			t.Errorf("a leads %v after b was cut off", took)
 		}
+	})
+}
+
+// Identities are unique per process start (S9). If they are pod names, as with client-go,
+// two processes may nevertheless have the same one.
+
+func TestS9AnotherProcessOfTheSameIdentityIsWaitedOut(t *testing.T) {
+	each(t, map[string]time.Duration{
+		"before its first renewal, which notes the token": 0,
+		"after its first renewal":                         interval + interval/2,
+	}, func(s *stage, age time.Duration) {
+		first := s.leader("pod-0")
+		time.Sleep(age)
+		first.link.Set(cut)
+		s.leads(s.start("pod-0"), lease, status.CauseExpired)
+	})
+}
+
+func TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce(t *testing.T) {
+	each(t, map[string]func(*locks.Record){
+		"it has noted a newer token":  func(r *locks.Record) { r.Details.Token = 1 << 40 },
+		"it has not noted its token":  func(r *locks.Record) { r.Details.Nonce, r.Details.Token = "other", 0 },
+		"it has no nonce, as of old":  func(r *locks.Record) { r.Details.Nonce, r.Transitions = "", r.Transitions+1 },
+		"it writes no details at all": func(r *locks.Record) { r.Details, r.AcquireTime = locks.Details{}, r.RenewTime },
+	}, func(s *stage, harm func(*locks.Record)) {
+		a := s.leader("a")
+		time.Sleep(interval + time.Millisecond)
+		other := s.write(func(r *locks.Record) {
+			r.RenewTime = r.RenewTime.Add(time.Second)
+			harm(r)
+		})
+		took, cause := a.Loses()
+		s.want("the term ends", took, 0)
+		if !errors.Is(cause, election.ErrLost) || !strings.Contains(cause.Error(), "another process of this identity") {
+			s.T.Errorf("cause is %v", cause)
+		}
+		synctest.Wait()
+		if now := s.record(); now != other.Record {
+			s.T.Errorf("the other's record %+v became %+v", other.Record, now)
+		}
+		s.leads(a, lease)
+	})
+}
+
+// TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame: the times of its term show that
+// the record is its own.
+func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.leader("a", altering(stripping))
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		a.Idles()
+		a.Stop()
+		s.leads(b, 0, status.CauseReleased)
+	})
+}
+
+// wantPrevious checks who led before, by the record, and for how long nobody led then.
+func (s *stage) wantPrevious(when, holder, cause string, nobodyLed time.Duration) {
+	s.T.Helper()
+	r := s.record()
+	p := r.Previous
+	if p.Holder != holder || p.Cause != cause || p.Until.IsZero() != (nobodyLed < 0) || nobodyLed >= 0 && (r.AcquireTime.Sub(p.Until)-nobodyLed).Abs() > time.Millisecond {
+		s.T.Errorf("%s: before led %+v, and the lock was acquired at %v; want %q, %s, %v", when, p, r.AcquireTime, holder, cause, nobodyLed)
+	}
+}
+
+// TestTheRecordSaysWhoLedBefore, until the next acquisition: renewals and answers that are lost change
+// nothing.
+func TestTheRecordSaysWhoLedBefore(t *testing.T) {
+	const unknown = -1
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(lockstest.Fault{LoseAnswers: true})
+		a.Start()
+		time.Sleep(time.Second)
+		a.link.Set(lockstest.Fault{})
+		a.Leads()
+		s.wantPrevious("a leads at last", "", "absent", unknown)
+		b := s.start("b")
+		time.Sleep(interval + time.Second)
+		a.Stop()
+		b.Leads()
+		s.wantPrevious("a gave up", "a", "released", 0)
+		time.Sleep(10*interval + time.Millisecond)
+		s.wantPrevious("b leads on", "a", "released", 0)
+		c := s.start("c")
+		time.Sleep(interval)
+		b.link.Set(cut)
+		c.Leads()
+		s.wantPrevious("b fell silent", "b", "expired", lease)
+		c.Stop()
+		took := time.Now()
+		s.write(func(r *locks.Record) {
+			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "client-go", lease, took, took
+		})
+		s.start("d").Leads()
+		s.wantPrevious("d waited for what it found", "client-go", "expired", unknown)
 	})
 }
