@@ -98,7 +98,7 @@ func (r *run) begin(won acquisition) {
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
 		l.noShows[named] = time.Now().Add(8 * timing.LeaseDuration) // its presence may stay for long after its node died
 	}
-	l.failover = l.report.won(won, l.term)
+	l.failover = l.report.telemetry.failover(l.report.ctx, won, l.term)
 	l.trace = l.failover.traceparent()
 	l.adoption = adoption{end: func(error) {}}
 	if l.observer.Unproven(time.Now()) {

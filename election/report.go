@@ -135,11 +135,6 @@ func wording(err error) string {
 // seen reports the UID of the record's object.
 func (p *reporter) seen(uid string) { p.update(func(s *Status) { s.LockUID = uid }) }
 
-// won reports a takeover, and returns its span.
-func (p *reporter) won(a acquisition, t Term) *failover {
-	return p.telemetry.failover(p.ctx, a, t)
-}
-
 // adopting reports that the lock is held, and that the work may not begin yet. While somebody else may still
 // lead, the status has no term that others could act on.
 func (p *reporter) adopting(t Term, others bool) {

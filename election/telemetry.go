@@ -118,7 +118,7 @@ func (m *telemetry) observe(ctx context.Context, o metric.Observer, term Term) {
 	o.ObserveFloat64(m.TimeLeft, max(0, term.TrustedFor()).Seconds(), m.lock)
 	if zones := m.candidates.Load(); zones != nil {
 		for zone, n := range *zones {
-			o.ObserveInt64(m.Candidates, int64(n), m.ofZone(zone))
+			o.ObserveInt64(m.Candidates, int64(n), m.at(append(known(map[attribute.Key]string{metrics.KeyCandidateZone: zone}), m.group)...))
 		}
 	}
 	if m.phase == nil {
@@ -132,12 +132,14 @@ func (m *telemetry) observe(ctx context.Context, o metric.Observer, term Term) {
 	}
 }
 
-// ofZone returns the attributes of the candidates in a zone; empty if that is unknown.
-func (m *telemetry) ofZone(zone string) metric.MeasurementOption {
-	if zone == "" {
-		return m.at(m.group)
+// known returns the attributes that have a value.
+func known(all map[attribute.Key]string) (some []attribute.KeyValue) {
+	for key, value := range all {
+		if value != "" {
+			some = append(some, key.String(value))
+		}
 	}
-	return m.at(m.group, metrics.KeyCandidateZone.String(zone))
+	return some
 }
 
 // tellLeader tells whether this candidate leads.
@@ -173,11 +175,6 @@ func (m *telemetry) know(peers []locks.Peer) {
 // renewed counts the answer to a renewal.
 func (m *telemetry) renewed(ctx context.Context, took time.Duration, err error) {
 	m.Renewals.Record(ctx, took.Seconds(), m.at(metrics.KeyResult.String(metrics.Result(err))))
-}
-
-// failedOver counts a takeover of this candidate. ctx is inside its span.
-func (m *telemetry) failedOver(ctx context.Context, took time.Duration, where ...attribute.KeyValue) {
-	m.Failovers.Record(ctx, took.Seconds(), m.at(where...))
 }
 
 // ends names the causes of terms' ends, as context.Cause of the work's context reports them. The first is that of
@@ -217,10 +214,8 @@ const (
 	keyPrevious       = attribute.Key("election.previous.holder")
 	keyToken          = attribute.Key("election.token")
 	keyLeaseDuration  = attribute.Key("election.lease_duration")
-	keyDuration       = attribute.Key("election.duration")
 	keyOperation      = attribute.Key("election.operation")
 	keyErrorType      = attribute.Key("error.type")
-	keyResendCount    = attribute.Key("http.request.resend_count")
 	keyResponseStatus = attribute.Key("http.response.status_code")
 )
 
@@ -241,80 +236,50 @@ type failover struct {
 }
 
 // failover begins the span of a takeover, with its phases up to the acquisition.
-func (t *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
+func (m *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
 	attempts, last := won.inOrder(), won.won()
-	first := attempts[0]
 	f := &failover{
-		telemetry: t,
+		telemetry: m,
 		stamp:     monotonicStamps(),
 		life:      won.Life,
 		won:       last.end,
-		where:     failoverPlaces(won, term),
+		where: append(known(map[attribute.Key]string{metrics.KeyHolderZone: term.Zone, metrics.KeyPreviousZone: won.Details.Zone}),
+			metrics.KeyCause.String(string(won.Cause))),
 	}
-	f.ctx, f.span = t.tracer.Start(ctx, "election.failover",
+	f.ctx, f.span = m.tracer.Start(ctx, "election.failover",
 		trace.WithNewRoot(),
 		trace.WithTimestamp(f.stamp(f.life)),
 		trace.WithLinks(links(won.Details.Trace)...),
-		trace.WithAttributes(t.whole...),
-		trace.WithAttributes(t.failoverAttributes(won, term)...),
+		trace.WithAttributes(slices.Concat(m.whole, f.where, known(map[attribute.Key]string{keyPrevious: won.Holder}))...),
+		trace.WithAttributes(
+			keyHolder.String(term.Holder),
+			keyToken.Int64(int64(term.Token)),
+			keyLeaseDuration.Float64(m.timing.LeaseDuration.Seconds()),
+		),
 	)
 	free := rules.Latest(won.At, won.Life)
-	claimed := rules.Latest(first.sent.awake, free)
+	claimed := rules.Latest(attempts[0].sent.awake, free)
 	f.phase("election.silence", f.life, free)
 	f.phase("election.delay", free, claimed)
 	acquire := f.phase("election.acquire", claimed, last.end)
-	for i, a := range attempts {
-		f.attempt(acquire, a, i)
+	for _, a := range attempts {
+		f.attempt(acquire, a)
 	}
 	return f
 }
 
-// adopted ends the phase in which this candidate holds the lock and its work may not begin
-// yet.
-func (f *failover) adopted(now time.Time) {
-	f.ready = now
-	f.phase("election.adopt", f.won, f.ready)
-}
-
-func (t *telemetry) failoverAttributes(won acquisition, term Term) []attribute.KeyValue {
-	all := append(failoverPlaces(won, term),
-		keyHolder.String(term.Holder),
-		keyToken.Int64(int64(term.Token)),
-		keyLeaseDuration.Float64(t.timing.LeaseDuration.Seconds()),
-	)
-	if won.Holder != "" {
-		all = append(all, keyPrevious.String(won.Holder))
-	}
-	return all
-}
-
-// failoverPlaces returns why a takeover happened, and from which zone to which.
-func failoverPlaces(won acquisition, term Term) []attribute.KeyValue {
-	all := []attribute.KeyValue{metrics.KeyCause.String(string(won.Cause))}
-	for key, zone := range map[attribute.Key]string{metrics.KeyHolderZone: term.Zone, metrics.KeyPreviousZone: won.Details.Zone} {
-		if zone != "" {
-			all = append(all, key.String(zone))
-		}
-	}
-	return all
-}
-
 // phase emits the span of one phase and returns a context inside it.
 func (f *failover) phase(name string, start, end time.Time) context.Context {
-	ctx, span := f.telemetry.tracer.Start(f.ctx, name, trace.WithTimestamp(f.stamp(start)),
-		trace.WithAttributes(keyDuration.Float64(end.Sub(start).Seconds())))
+	ctx, span := f.telemetry.tracer.Start(f.ctx, name, trace.WithTimestamp(f.stamp(start)))
 	span.End(trace.WithTimestamp(f.stamp(end)))
 	return ctx
 }
 
-func (f *failover) attempt(ctx context.Context, a answer, resend int) {
+func (f *failover) attempt(ctx context.Context, a answer) {
 	_, span := f.telemetry.tracer.Start(ctx, "election.attempt",
 		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithTimestamp(f.stamp(a.sent.awake)),
 		trace.WithAttributes(keyOperation.String(string(a.op)), metrics.KeyResult.String(metrics.Result(a.err))))
-	if resend > 0 {
-		span.SetAttributes(keyResendCount.Int(resend))
-	}
 	var status interface{ StatusCode() int }
 	if errors.As(a.err, &status) {
 		span.SetAttributes(keyResponseStatus.Int(status.StatusCode()))
@@ -326,13 +291,18 @@ func (f *failover) attempt(ctx context.Context, a answer, resend int) {
 	span.End(trace.WithTimestamp(f.stamp(a.end)))
 }
 
+// adopted ends the phase in which this candidate holds the lock and its work may not begin
+// yet.
+func (f *failover) adopted(now time.Time) {
+	f.ready = now
+	f.phase("election.adopt", f.won, f.ready)
+}
+
 // working ends the span, because the work runs. The work's goroutine calls it.
 func (f *failover) working(now time.Time) {
 	f.phase("election.work_start", f.ready, now)
-	took := now.Sub(f.life)
-	f.span.SetAttributes(keyDuration.Float64(took.Seconds()))
 	f.span.End(trace.WithTimestamp(f.stamp(now)))
-	f.telemetry.failedOver(f.ctx, took, f.where...)
+	f.telemetry.Failovers.Record(f.ctx, now.Sub(f.life).Seconds(), f.telemetry.at(f.where...))
 }
 
 // traceparent identifies the span to other processes; empty without a tracer.
