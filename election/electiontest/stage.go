@@ -112,52 +112,45 @@ func (c *Seat) Stop() { c.cancel() }
 // Wait waits for the end of Run, an hour at most, and returns its error.
 func (c *Seat) Wait() error {
 	c.stage.T.Helper()
-	select {
-	case <-c.done:
-		return c.err
-	case <-time.After(time.Hour):
-		c.stage.T.Fatalf("Run does not return within an hour: %+v", c.Status())
-		return nil
-	}
+	_, _ = awaited(c, "Run does not return", c.done)
+	return c.err
 }
 
 // Leads waits for c's next term, an hour at most, and then until all is quiet. It returns
 // the term and how long that took.
 func (c *Seat) Leads() (election.Term, time.Duration) {
 	c.stage.T.Helper()
-	start := time.Now()
-	select {
-	case term := <-c.Leading:
-		synctest.Wait()
-		return term, time.Since(start)
-	case <-time.After(time.Hour):
-		c.stage.T.Fatalf("no term within an hour: %+v", c.Status())
-		return election.Term{}, 0
-	}
+	term, took := awaited(c, "no term begins", c.Leading)
+	synctest.Wait()
+	return term, took
 }
 
 // Loses waits for the end of c's term, an hour at most. It returns how long that took, and
 // the cause.
 func (c *Seat) Loses() (time.Duration, error) {
 	c.stage.T.Helper()
+	cause, took := awaited(c, "the term does not end", c.Ended)
+	return took, cause
+}
+
+// awaited returns what comes within an hour, and after how long.
+func awaited[T any](c *Seat, without string, box <-chan T) (it T, took time.Duration) {
+	c.stage.T.Helper()
 	start := time.Now()
 	select {
-	case cause := <-c.Ended:
-		return time.Since(start), cause
+	case it = <-box:
 	case <-time.After(time.Hour):
-		c.stage.T.Fatalf("no end of the term within an hour: %+v", c.Status())
-		return 0, nil
+		c.stage.T.Fatalf("%s within an hour: %+v", without, c.Status())
 	}
+	return it, time.Since(start)
 }
 
 // Idles checks that, once all is quiet, no term has begun that Leads has not returned.
 func (c *Seat) Idles() {
 	c.stage.T.Helper()
 	synctest.Wait()
-	select {
-	case term := <-c.Leading:
-		c.stage.T.Fatalf("%s leads with token %d", term.Holder, term.Token)
-	default:
+	if len(c.Leading) > 0 {
+		c.stage.T.Fatalf("it leads: %+v", <-c.Leading)
 	}
 }
 
@@ -165,9 +158,7 @@ func (c *Seat) Idles() {
 func (c *Seat) Stays() {
 	c.stage.T.Helper()
 	synctest.Wait()
-	select {
-	case cause := <-c.Ended:
-		c.stage.T.Fatalf("the term has ended: %v", cause)
-	default:
+	if len(c.Ended) > 0 {
+		c.stage.T.Fatalf("the term has ended: %v", <-c.Ended)
 	}
 }
