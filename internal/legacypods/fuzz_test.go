@@ -9,48 +9,40 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // FuzzJudge judges any JSON that decodes as a pod, with any observation: the pod has
 // ended only if it is finished, none of its containers runs and its kubelet is alive, and
 // it counts as gone only after the grace has passed.
 func FuzzJudge(f *testing.F) {
-	const finished = `{"metadata":{"uid":"u"},"spec":{"nodeName":"n","containers":[{}],"terminationGracePeriodSeconds":9223372036854775807},"status":{"phase":"Failed"}}`
-	f.Add([]byte(finished), "u", uint8(0x1f), int64(time.Second), int64(time.Minute), int64(time.Minute))
-	f.Add([]byte(finished), "v", uint8(0), int64(0), int64(0), int64(0))
-	f.Add([]byte(`{"metadata":{"uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}`), "u", uint8(7), int64(time.Hour), int64(0), int64(time.Minute))
-	f.Add([]byte(`{"metadata":{"uid":"u"},"status":{"phase":"Succeeded","containerStatuses":[{"state":{"running":{}}}]}}`), "u", uint8(0x7f), int64(-1), int64(-1), int64(-1))
-	f.Fuzz(func(t *testing.T, b []byte, uid string, bits uint8, silent, finishedFor, grace int64) {
+	const evicted = `{"metadata":{"uid":"u"},"spec":{"nodeName":"n","containers":[{}],"terminationGracePeriodSeconds":9223372036854775807},"status":{"phase":"Failed"}}`
+	f.Add([]byte(evicted), uint8(0x1f), int64(time.Second), int64(time.Minute), int64(time.Minute))
+	f.Add([]byte(`{"metadata":{"uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}`), uint8(7), int64(time.Hour), int64(0), int64(time.Minute))
+	f.Add([]byte(`{"metadata":{"uid":"u"},"status":{"phase":"Succeeded","containerStatuses":[{"state":{"running":{}}}]}}`), uint8(0x3f), int64(-1), int64(-1), int64(-1))
+	f.Fuzz(func(t *testing.T, b []byte, bits uint8, silent, finishedFor, grace int64) {
 		var pod corev1.Pod
 		if json.Unmarshal(b, &pod) != nil {
 			t.Skip("no pod")
 		}
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
 		s := Observation{
-			HeartKnown: bit(0), Beats: bit(1), OthersBeat: bit(2), NodeKnown: bit(3), Exists: bit(4), Ready: bit(5), OutOfService: bit(6),
+			HeartKnown: bit(0), Beats: bit(1), OthersBeat: bit(2), NodeKnown: bit(3), Ready: bit(4), OutOfService: bit(5),
 			SilentFor: time.Duration(silent), FinishedFor: time.Duration(finishedFor), Grace: time.Duration(grace),
 		}
-		v := Judge(ownerref.Owner{UID: types.UID(uid)}, &pod, s)
-		byTime := s.Grace > 0 && pod.Spec.NodeName != "" && (s.NodeKnown && s.OutOfService || s.HeartKnown && s.OthersBeat && s.SilentFor >= s.Grace)
+		v := Judge(&pod, s)
+		byTime := s.Grace > 0 && pod.Spec.NodeName != "" && (s.OutOfService || s.HeartKnown && s.OthersBeat && s.SilentFor >= s.Grace)
 		switch {
 		case v.MayLead && v.Presumed, v.Presumed && !byTime:
 			t.Fatalf("%+v after %+v", v, s)
-		case v.MayLead || v.Presumed || pod.UID != types.UID(uid) || pod.Spec.NodeName == "" && finishedPhase(pod):
+		case v.MayLead || v.Presumed || pod.Spec.NodeName == "" && finished(&pod):
 			return
 		}
-		kubelet := s.HeartKnown && s.Beats || !s.HeartKnown && s.NodeKnown && s.Exists && s.Ready
-		if !finishedPhase(pod) || runs(&pod) || !kubelet {
+		kubelet := s.HeartKnown && s.Beats || !s.HeartKnown && s.Ready
+		if !finished(&pod) || runs(&pod) || !kubelet {
 			t.Fatalf("a pod in phase %s has ended by %+v: %+v", pod.Status.Phase, s, v)
 		}
 		if g := pod.Spec.TerminationGracePeriodSeconds; g != nil && !reported(&pod) && s.FinishedFor.Seconds() < float64(min(*g, mostGrace)) {
 			t.Fatalf("of a grace of %ds %v have passed, and it counts as ended", *g, s.FinishedFor)
 		}
 	})
-}
-
-func finishedPhase(pod corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // State is the state of a legacy pod.
@@ -24,7 +22,6 @@ type State string
 const (
 	Alive        State = "alive" // or not started yet
 	Terminating  State = "terminating"
-	Gone         State = "gone"           // the object with that UID does not exist
 	Completed    State = "completed"      // Succeeded or Failed
 	Unreachable  State = "unreachable"    // its node is silent, not ready or gone
 	OutOfService State = "out of service" // its node has the taint of that name
@@ -38,7 +35,7 @@ type Verdict struct {
 	// Presumed says that MayLead is false without such proof, because the node has been
 	// silent for the grace, or was declared out of service (M11).
 	Presumed bool
-	Why      string // the reason, in words
+	Why      string // the reason, in words; empty for a pod that has ended
 }
 
 // Observation is what one candidate has itself seen of a pod and its node, by its own
@@ -54,10 +51,9 @@ type Observation struct {
 	// neither the API nor the connection to it is at fault.
 	OthersBeat bool
 
-	// NodeKnown says that the candidate could read the Node. Then Exists and Ready are as
-	// it says, and OutOfService says that it has the taint.
+	// NodeKnown says that the candidate could read the Node, or that there is none. Ready is
+	// as the Node says, and OutOfService says that it has the taint.
 	NodeKnown    bool
-	Exists       bool
 	Ready        bool
 	OutOfService bool
 
@@ -78,11 +74,10 @@ const (
 // killSlack is how much longer than its grace period a pod may take to end.
 const killSlack = 10 * time.Second
 
-// Judge says whether the pod that owner names may still lead. A nil pod means that it
-// does not exist. Judge is pure.
+// Judge says whether a pod that exists may still lead. It is pure.
 //
-// A pod has ended if its object is gone, or if it is Succeeded or Failed, its kubelet is
-// alive, and none of its containers runs any longer. The kubelet matters because the pod
+// A pod has ended if it is Succeeded or Failed, its kubelet is alive, and none of its
+// containers runs any longer. The kubelet matters because the pod
 // collector also writes Failed if a node is dead or cut off. A kubelet before Kubernetes
 // 1.24 writes Failed before it has killed an evicted pod, and may leave out the
 // containers: then the pod's grace period must have passed too.
@@ -91,21 +86,16 @@ const killSlack = 10 * time.Second
 // runs, and a kubelet restarts a container that has terminated. M11 is the exception: the
 // pod's node has been silent for the grace, or somebody who should know declared it out
 // of service and it shows no sign of life.
-func Judge(owner ownerref.Owner, pod *corev1.Pod, s Observation) Verdict {
-	switch {
-	case pod == nil:
-		return Verdict{State: Gone, Why: "the pod does not exist any more"}
-	case pod.UID != owner.UID:
-		return Verdict{State: Gone, Why: "the pod does not exist any more; another has its name"}
-	}
+func Judge(pod *corev1.Pod, s Observation) Verdict {
 	if pod.Spec.NodeName == "" {
 		s = Observation{} // it has no node
 	}
-	v := Verdict{State: stateOf(pod, s), MayLead: true}
-	if !finished(pod) {
-		v.Why = whyAlive(pod, v.State)
-	} else if v.Why = unproven(pod, s); v.Why == "" {
-		return Verdict{State: Completed, Why: "it has ended, and its kubelet is there to say so"}
+	v := Verdict{MayLead: true}
+	v.State, v.Why = stateOf(pod, s)
+	if finished(pod) {
+		if v.Why = unproven(pod, s); v.Why == "" {
+			return Verdict{State: Completed}
+		}
 	}
 	switch {
 	case s.outOfService():
@@ -119,13 +109,31 @@ func Judge(owner ownerref.Owner, pod *corev1.Pod, s Observation) Verdict {
 	return v
 }
 
+// stateOf returns the state of a pod, and what that says of its process unless it is finished or
+// presumed gone.
+func stateOf(pod *corev1.Pod, s Observation) (state State, why string) {
+	switch {
+	case s.outOfService():
+		return OutOfService, ""
+	case s.silent(), s.NodeKnown && !s.Ready:
+		return Unreachable, "its node is not ready or gone, which does not say that the pod has ended"
+	case finished(pod):
+		return Completed, ""
+	case pod.DeletionTimestamp != nil:
+		return Terminating, "it is terminating, and runs until its object is gone"
+	case pod.Spec.NodeName == "":
+		return Alive, "it is not scheduled yet and will start"
+	default:
+		return Alive, "it is there"
+	}
+}
+
 // outOfService reports whether the node counts as off because somebody declared it so.
 // Like the pod collector, it does not believe that of a node that is Ready, or of one
 // that beats.
 func (s Observation) outOfService() bool {
-	declared := s.Grace > 0 && s.NodeKnown && s.OutOfService
 	seenAlive := s.Ready || s.HeartKnown && s.Beats
-	return declared && (!seenAlive || s.HeartKnown && s.SilentFor >= missed)
+	return s.Grace > 0 && s.OutOfService && (!seenAlive || s.HeartKnown && s.SilentFor >= missed)
 }
 
 // silent reports whether the node has been silent long enough for M11.
@@ -138,7 +146,7 @@ func (s Observation) lives() bool {
 	if s.HeartKnown {
 		return s.Beats && s.SilentFor < believed
 	}
-	return s.NodeKnown && s.Exists && s.Ready
+	return s.Ready
 }
 
 // unproven says why a pod that is Succeeded or Failed may still run, or returns "".
@@ -188,33 +196,4 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 		return time.Duration(min(*s, mostGrace)) * time.Second
 	}
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
-}
-
-// stateOf returns the state of a pod that exists.
-func stateOf(pod *corev1.Pod, s Observation) State {
-	switch {
-	case s.outOfService():
-		return OutOfService
-	case s.silent(), s.NodeKnown && (!s.Exists || !s.Ready):
-		return Unreachable
-	case finished(pod):
-		return Completed
-	case pod.DeletionTimestamp != nil:
-		return Terminating
-	default:
-		return Alive
-	}
-}
-
-func whyAlive(pod *corev1.Pod, state State) string {
-	switch {
-	case state == Unreachable:
-		return "its node is not ready or gone, which does not say that the pod has ended"
-	case pod.Spec.NodeName == "":
-		return "it is not scheduled yet and will start"
-	case pod.DeletionTimestamp != nil:
-		return "it is terminating, and runs until its object is gone"
-	default:
-		return "it is there"
-	}
 }

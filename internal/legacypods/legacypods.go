@@ -148,7 +148,7 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 			return Count{}, err
 		}
 		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
-		switch p.Verdict = Judge(p.Pod, pod, observation); {
+		switch p.Verdict = Judge(pod, observation); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)
 			if count.Note == "" {
@@ -179,7 +179,7 @@ func (c *Counter) warn(p Standing) {
 func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy []*corev1.Pod, err error) {
 	selector, err := c.findSelector(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("finding the selector of the operator's pods: %w", err)
 	}
 	pods, err := rawapi.List[corev1.Pod](ctx, c.config.Core, apierror.Pods, c.config.Namespace, selector)
 	if err != nil {
@@ -193,26 +193,24 @@ func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy [
 	for _, p := range presences {
 		candidates[p.Pod.UID] = true
 	}
+	met := map[types.UID]bool{}
 	for _, o := range owners {
-		delete(candidates, o.UID)
+		met[o.UID] = true
 	}
-	met := func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(owners, func(o ownerref.Owner) bool { return o.UID == pod.UID })
-	}
-	self := &corev1.Pod{}
+	own := "" // the revision of this program's pod
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.UID == c.config.Self.UID && !met(pod) {
-			self = pod
+		if pod := &pods.Items[i]; pod.UID == c.config.Self.UID && !met[pod.UID] {
+			own = revisionOf(pod)
 		}
 	}
 	listed := map[types.UID]bool{"": true}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		listed[pod.UID] = true
-		if met(pod) {
+		if met[pod.UID] {
 			c.held(ownerref.Owner{Name: pod.Name, UID: pod.UID}, pod.Labels)
 		}
-		if !candidates[pod.UID] && (met(pod) || !willBeCandidate(pod, self)) {
+		if met[pod.UID] || !candidates[pod.UID] && !willBeCandidate(pod, own) {
 			legacy = append(legacy, pod)
 		}
 	}
@@ -225,13 +223,12 @@ func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy [
 }
 
 // willBeCandidate reports whether a pod has no presence only because it never started: it
-// has the revision of this program's pod, and none of its containers was ever seen to
-// run. Without this, a pod that cannot start, because an image or capacity is missing,
+// has the given revision, which is that of this program's pod, and none of its containers was ever
+// seen to run. Without this, a pod that cannot start, because an image or capacity is missing,
 // would keep every candidate from leading. The revision alone is not enough: if an image
 // tag moves, older pods of the same revision run older code.
-func willBeCandidate(pod, self *corev1.Pod) bool {
-	revision := revisionOf(pod)
-	return revision != "" && revision == revisionOf(self) && pod.Status.Phase == corev1.PodPending && !everRan(pod)
+func willBeCandidate(pod *corev1.Pod, revision string) bool {
+	return revision != "" && revisionOf(pod) == revision && pod.Status.Phase == corev1.PodPending && !everRan(pod)
 }
 
 // revisionOf names the template that a pod was made from; empty if that is not known.

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -40,35 +39,27 @@ func TestNewLegacyPodsListsWhatIsWrong(t *testing.T) {
 func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	w := newWorld(t)
 	c := w.legacyPods(0)
-	if got := text(w.take(c)); got != "[] []" {
-		t.Errorf("with nobody else: %s", got)
-	}
+	w.counts(c, 0, "[] []")
 	w.candidate("b")
 	w.node("n1", corev1.ConditionTrue)
 	w.pod("old-1", "n1")
 	w.pod("old-2", "n1", terminating)
 	w.pod("pending", "", phase(corev1.PodPending, ""), containers())
 	w.pod("stranger", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} })
-	got := w.take(c)
-	if text(got) != "[old-1 old-2 pending] []" {
-		t.Errorf("counted %s", text(got))
-	}
+	got := w.counts(c, 0, "[old-1 old-2 pending] []")
 	if p := got.Standing[1]; p.Pod != podOf("old-2") || p.Node != "n1" || p.Verdict.State != Terminating {
 		t.Errorf("says of one %+v", p)
 	}
 	// A candidate whose presence is gone cannot be told from a legacy pod.
 	w.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + w.present(podOf("b")).Name)
-	if got := text(w.take(c)); got != "[b old-1 old-2 pending] []" {
-		t.Errorf("without its presence: %s", got)
-	}
+	w.counts(c, 0, "[b old-1 old-2 pending] []")
 }
 
 func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
-	isController := true
-	of := func(kind, uid, hash string) func(*corev1.Pod) {
+	of := func(kind, name, hash string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Labels = map[string]string{"app": "op", "controller-revision-hash": hash}
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: uid, UID: types.UID(uid), Controller: &isController}}
+			p.OwnerReferences = controlledBy("apps/v1", kind, name)
 		}
 	}
 	waiting := containers(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}})
@@ -105,10 +96,7 @@ func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", corev1.ConditionTrue)
 	w.pod("old", "n1")
-	c := w.legacyPods(0, func(c *Config) { c.Self = ownerref.Owner{} })
-	if got := text(w.take(c)); got != "[old] []" {
-		t.Errorf("counted %s", got)
-	}
+	w.counts(w.legacyPods(0, func(c *Config) { c.Self = ownerref.Owner{} }), 0, "[old] []")
 }
 
 // TestALegacyOwnersRevisionIsLegacy: a tool that only looks may start from the owner's
@@ -132,9 +120,7 @@ func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
 	w.candidate("op-0")
 	w.pod("op-0", "n1", uid("successor"))
 	w.pod("self", "n1", uid("another-self"))
-	if got := text(w.take(w.legacyPods(0))); got != "[op-0 self] []" {
-		t.Errorf("counted %s", got)
-	}
+	w.counts(w.legacyPods(0), 0, "[op-0 self] []")
 }
 
 func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
@@ -179,8 +165,6 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 }
 
 func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}
-	discovering := func(c *Config) { c.PodSelector = "" }
 	byRS := func(w *world) {
 		w.pod("self", "n0", func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "rs") })
 	}
@@ -191,23 +175,18 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 			w.Put(appsPath+"replicasets/rs", rs)
 		}
 	}
-	ofD := replicaSet(controlledBy("apps/v1", "Deployment", "d"))
-	deployment := func(selector *metav1.LabelSelector) func(*world) {
-		return func(w *world) {
-			d := &appsv1.Deployment{}
-			d.Name, d.UID, d.Spec.Selector = "d", podOf("d").UID, selector
-			w.Put(appsPath+"deployments/d", d)
-		}
+	deployment := func(w *world) {
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}}}
+		d.Name, d.UID = "d", podOf("d").UID
+		w.Put(appsPath+"deployments/d", d)
 	}
 	for name, tc := range map[string]struct {
 		set  []func(*world)
 		says string // of the error; empty for none
 	}{
-		"Deployment":              {[]func(*world){byRS, ofD, deployment(selector)}, ""},
-		"nobody":                  {nil, "belongs to no Deployment: set a label selector"},
-		"a Rollout":               {[]func(*world){byRS, replicaSet(controlledBy("argoproj.io/v1alpha1", "Rollout", "r"))}, "belongs to no Deployment"},
-		"one that selects all":    {[]func(*world){byRS, ofD, deployment(&metav1.LabelSelector{})}, "not one for the operator's pods alone"},
-		"one that makes no sense": {[]func(*world){byRS, ofD, deployment(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}})}, "makes no sense"},
+		"Deployment": {[]func(*world){byRS, replicaSet(controlledBy("apps/v1", "Deployment", "d")), deployment}, ""},
+		"nobody":     {nil, "belongs to no Deployment: set a label selector"},
+		"a Rollout":  {[]func(*world){byRS, replicaSet(controlledBy("argoproj.io/v1alpha1", "Rollout", "r"))}, "belongs to no Deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -216,16 +195,11 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 			for _, set := range tc.set {
 				set(w)
 			}
-			c := w.legacyPods(0, discovering)
-			got, err := c.Count(t.Context(), ownerref.Owner{}, nil)
-			if tc.says != "" {
-				if !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("counted %s, %v, want words like %q", text(got), err, tc.says)
-				}
-				return
-			}
-			if err != nil || text(got) != "[old] []" {
-				t.Errorf("counted %s, %v", text(got), err)
+			c := w.legacyPods(0, func(c *Config) { c.PodSelector = "" })
+			if tc.says == "" {
+				w.counts(c, 0, "[old] []")
+			} else if _, err := c.Count(t.Context(), ownerref.Owner{}, nil); !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v, want words like %q", err, tc.says)
 			}
 		})
 	}

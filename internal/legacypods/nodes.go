@@ -4,6 +4,7 @@
 package legacypods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +32,9 @@ const justNow = heartbeat + 2*listInterval
 
 // observations holds what was seen of nodes and pods.
 type observations struct {
-	nodes    map[string]*nodeView
-	all      nodeHeartbeats
+	nodes    map[string]*nodeView    // those of the legacy pods
+	hearts   map[string]*heartbeats  // of all nodes
+	listed   time.Time               // when hearts were listed last
 	finished map[types.UID]time.Time // when a pod was first seen as finished
 }
 
@@ -62,38 +64,31 @@ type nodeView struct {
 // observe returns what is known of a pod and its node so far, and a note on why M11 may
 // not apply to the pod.
 func (c *Counter) observe(ctx context.Context, pod *corev1.Pod) (Observation, string, error) {
-	finishedFor := c.finishedFor(pod)
 	node := pod.Spec.NodeName
 	if node == "" {
-		return Observation{FinishedFor: finishedFor}, "", nil
+		return Observation{}, "", nil
 	}
 	v := c.observations.nodes[node]
 	if v == nil {
 		v = &nodeView{}
 		c.observations.nodes[node] = v
 	}
-	if v.taken.IsZero() || time.Since(v.taken) >= lookInterval {
+	if time.Since(v.taken) >= lookInterval {
 		if err := c.observeNode(ctx, node, v); err != nil {
 			return Observation{}, "", err
 		}
 		v.taken = time.Now()
 	}
 	s := v.observation
-	s.FinishedFor = finishedFor
+	if finished(pod) {
+		first, seen := c.observations.finished[pod.UID]
+		if !seen {
+			first = time.Now()
+			c.observations.finished[pod.UID] = first
+		}
+		s.FinishedFor = time.Since(first)
+	}
 	return s, v.note, nil
-}
-
-// finishedFor is how long a pod has been seen as finished.
-func (c *Counter) finishedFor(pod *corev1.Pod) time.Duration {
-	if !finished(pod) {
-		return 0
-	}
-	first, ok := c.observations.finished[pod.UID]
-	if !ok {
-		first = time.Now()
-		c.observations.finished[pod.UID] = first
-	}
-	return time.Since(first)
 }
 
 // observeNode updates the view of a node. It makes no more requests than it must: a node
@@ -110,14 +105,14 @@ func (c *Counter) observeNode(ctx context.Context, node string, v *nodeView) err
 	if err := c.readNode(ctx, node, v); err != nil {
 		return err
 	}
-	if s.HeartKnown && v.heart.version == "" && (!s.NodeKnown || s.Exists && s.Ready) {
+	if s.HeartKnown && v.heart.version == "" && (!s.NodeKnown || s.Ready) {
 		// As far as is known, this node never has heartbeats: that is not silence.
 		s.HeartKnown, s.SilentFor, v.heart = false, 0, heartbeats{}
 	}
 	if s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
 		return nil
 	}
-	beating, total, err := c.observations.all.count(ctx, c.config)
+	beating, total, err := c.observations.count(ctx, c.config)
 	switch {
 	case errors.Is(err, locks.ErrForbidden):
 		v.note = fmt.Sprintf("node %s is silent, but whether others are, too, cannot be told, so that its pods are waited for: %v", node, err)
@@ -174,7 +169,7 @@ func (c *Counter) readNode(ctx context.Context, node string, v *nodeView) error 
 	case err != nil:
 		return err
 	}
-	s.NodeKnown, s.Exists = true, true
+	s.NodeKnown = true
 	for _, condition := range object.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			s.Ready = condition.Status == corev1.ConditionTrue
@@ -184,21 +179,11 @@ func (c *Counter) readNode(ctx context.Context, node string, v *nodeView) error 
 	return nil
 }
 
-// nodeHeartbeats holds what was seen of the heartbeats of all nodes. The zero value has
-// seen nothing.
-type nodeHeartbeats struct {
-	hearts map[string]*heartbeats
-	listed time.Time
-}
-
-// count returns how many nodes were seen to beat just now, and how many there are. It
+// count returns how many of all nodes were seen to beat just now, and how many there are. It
 // lists them only every few seconds. A node counts as beating only after it was seen to
 // beat.
-func (o *nodeHeartbeats) count(ctx context.Context, config Config) (beating, total int, err error) {
-	if since := time.Since(o.listed); o.hearts == nil || since >= listInterval {
-		if since > gap {
-			o.hearts = nil
-		}
+func (o *observations) count(ctx context.Context, config Config) (beating, total int, err error) {
+	if time.Since(o.listed) >= listInterval {
 		if err := o.list(ctx, config); err != nil {
 			return 0, 0, err
 		}
@@ -211,25 +196,20 @@ func (o *nodeHeartbeats) count(ctx context.Context, config Config) (beating, tot
 	return beating, len(o.hearts), nil
 }
 
-func (o *nodeHeartbeats) list(ctx context.Context, config Config) error {
-	versions := map[string]string{}
-	q := rawapi.Query{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease}
-	_, err := rawapi.ListEach(ctx, config.Coordination, q, func() { clear(versions) }, func(e rawapi.Event[*coordinationv1.Lease]) {
-		versions[e.Object.Name] = e.Object.ResourceVersion
-	})
+func (o *observations) list(ctx context.Context, config Config) error {
+	leases, err := rawapi.List[coordinationv1.Lease](ctx, config.Coordination, apierror.Leases, corev1.NamespaceNodeLease, "")
 	if err != nil {
 		return err
 	}
-	o.listed = time.Now()
-	hearts := make(map[string]*heartbeats, len(versions))
-	for name, version := range versions {
-		h := o.hearts[name]
-		if h == nil {
-			h = &heartbeats{}
-		}
-		h.see(version, o.listed)
-		hearts[name] = h
+	before := o.hearts
+	if time.Since(o.listed) > gap {
+		before = nil
 	}
-	o.hearts = hearts
+	o.hearts, o.listed = map[string]*heartbeats{}, time.Now()
+	for _, lease := range leases.Items {
+		h := cmp.Or(before[lease.Name], &heartbeats{})
+		h.see(lease.ResourceVersion, o.listed)
+		o.hearts[lease.Name] = h
+	}
 	return nil
 }

@@ -34,31 +34,17 @@ func silent(t *testing.T, f func(w *world, c *Counter)) {
 
 const standing, presumed = "[old] []", "[] [old]"
 
+// TestAPodOfASilentNodeCountsAsGoneAfterTheGraceOnly, which runs from the candidate's own first sight: the
+// time before it is unknown.
 func TestAPodOfASilentNodeCountsAsGoneAfterTheGraceOnly(t *testing.T) {
 	silent(t, func(w *world, c *Counter) {
-		if got := text(w.take(c)); got != standing {
-			t.Errorf("at first sight: %s", got)
-		}
-		if got := w.takeFor(c, 59*time.Second); text(got) != standing || got.Note != "" {
-			t.Errorf("after 59 s: %s, %q", text(got), got.Note)
-		}
-		got := w.takeFor(c, time.Second)
-		if text(got) != presumed || got.Presumed[0].Verdict.State != Unreachable {
-			t.Errorf("after 60 s: %s", text(got))
-		}
-	})
-}
-
-// TestTheSilenceRunsFromTheOwnFirstSight, because the time before it is unknown.
-func TestTheSilenceRunsFromTheOwnFirstSight(t *testing.T) {
-	silent(t, func(w *world, c *Counter) {
 		time.Sleep(time.Hour)
-		w.take(c)
-		if got := text(w.takeFor(c, 59*time.Second)); got != standing {
-			t.Errorf("after 59 s: %s", got)
+		w.counts(c, 0, standing)
+		if got := w.counts(c, 59*time.Second, standing); got.Note != "" {
+			t.Errorf("it says %q", got.Note)
 		}
-		if got := text(w.takeFor(c, time.Second)); got != presumed {
-			t.Errorf("after 60 s: %s", got)
+		if got := w.counts(c, time.Second, presumed); got.Presumed[0].Verdict.State != Unreachable {
+			t.Errorf("it is %v", got.Presumed[0].Verdict)
 		}
 	})
 }
@@ -88,9 +74,7 @@ func TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard(t *testing.T) {
 		by = 5 * time.Second
 		time.AfterFunc(2*time.Second, func() { w.pulse("n1") })
 		time.Sleep(time.Second)
-		if got := text(w.take(c)); got != standing {
-			t.Errorf("after 56 s of silence: %s", got)
-		}
+		w.counts(c, 0, standing)
 	})
 }
 
@@ -98,16 +82,10 @@ func TestAHeartbeatEndsTheSilence(t *testing.T) {
 	silent(t, func(w *world, c *Counter) {
 		w.takeFor(c, 50*time.Second)
 		w.pulse("n1")
-		if got := text(w.takeFor(c, 59*time.Second)); got != standing {
-			t.Errorf("59 s after the heartbeat: %s", got)
-		}
-		if got := text(w.takeFor(c, 2*time.Second)); got != presumed {
-			t.Errorf("61 s after it: %s", got)
-		}
+		w.counts(c, 59*time.Second, standing)
+		w.counts(c, 2*time.Second, presumed)
 		w.beat("n1")
-		if got := text(w.takeFor(c, time.Second)); got != standing {
-			t.Errorf("now that it beats again: %s", got)
-		}
+		w.counts(c, time.Second, standing)
 	})
 }
 
@@ -140,12 +118,8 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 			silent(t, func(w *world, c *Counter) {
 				w.takeFor(c, 50*time.Second)
 				happens(w, c)
-				if got := text(w.takeFor(c, 59*time.Second)); got != standing {
-					t.Errorf("59 s after the gap: %s", got)
-				}
-				if got := text(w.takeFor(c, 2*time.Second)); got != presumed {
-					t.Errorf("61 s after it: %s", got)
-				}
+				w.counts(c, 59*time.Second, standing)
+				w.counts(c, 2*time.Second, presumed)
 			})
 		})
 	}
@@ -153,85 +127,74 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 
 // TestWhereMostNodesAreSilentTheRuleDoesNotApply: then the cause is not the node.
 func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
-	t.Run("most from the beginning", func(t *testing.T) {
-		silent(t, func(w *world, c *Counter) {
+	for name, f := range map[string]func(w *world, c *Counter){
+		"most from the beginning": func(w *world, c *Counter) {
 			w.silence("n2", "n3")
-			got := w.takeFor(c, 10*time.Minute)
-			if text(got) != standing || !strings.Contains(got.Note, "of 4 nodes only 1") {
-				t.Errorf("counted %s, %q", text(got), got.Note)
+			if got := w.counts(c, 10*time.Minute, standing); !strings.Contains(got.Note, "of 4 nodes only 1") {
+				w.t.Errorf("it says %q", got.Note)
 			}
-			w.beat("n2")
-			if got := text(w.takeFor(c, 20*time.Second)); got != presumed {
-				t.Errorf("now that half of them beat: %s", got)
-			}
-		})
-	})
-	t.Run("most since they were last listed", func(t *testing.T) {
-		silent(t, func(w *world, _ *Counter) {
+			w.beat("n2") // half of them
+			w.counts(c, 20*time.Second, presumed)
+		},
+		"most since they were last listed": func(w *world, _ *Counter) {
 			c := w.legacyPods(GraceLeast)
 			w.takeFor(c, 10*time.Second) // after a third of the grace the heartbeats are listed
 			w.beat("n1")
 			w.takeFor(c, 30*time.Second)
 			w.silence("n1", "n2", "n3", "n4")
-			if got := text(w.takeFor(c, 25*time.Second)); got != standing {
-				t.Errorf("counted %s", got)
-			}
-		})
-	})
-	t.Run("some are new", func(t *testing.T) {
-		silent(t, func(w *world, c *Counter) {
+			w.counts(c, 25*time.Second, standing)
+		},
+		"some are new": func(w *world, c *Counter) {
 			w.takeFor(c, 58*time.Second)
 			for _, name := range []string{"m1", "m2", "m3"} {
 				w.pulse(name)
 			}
 			time.Sleep(4 * time.Second) // until they are listed
-			if got := text(w.take(c)); got != standing {
-				t.Errorf("three of seven were seen to beat: %s", got)
-			}
-		})
-	})
+			w.counts(c, 0, standing)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { silent(t, f) })
+	}
 }
 
 func TestWhereHeartbeatsMayNotBeReadTheRuleDoesNotApply(t *testing.T) {
-	for name, tc := range map[string]struct{ verb, says string }{
-		"of the node": {"get", `needs verb "get" on leases.coordination.k8s.io in namespace "kube-node-lease"`},
-		"of others":   {"list", `needs verb "list" on leases.coordination.k8s.io in namespace "kube-node-lease"`},
+	for verb, says := range map[string]string{
+		"get":  `needs verb "get" on leases.coordination.k8s.io in namespace "kube-node-lease"`,
+		"list": `needs verb "list" on leases.coordination.k8s.io in namespace "kube-node-lease"`,
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(verb, func(t *testing.T) {
 			silent(t, func(w *world, c *Counter) {
-				w.refuse = refusing(403, tc.verb, "/kube-node-lease/")
-				got := w.takeFor(c, 10*time.Minute)
-				if text(got) != standing || !strings.Contains(got.Note, tc.says) {
-					t.Errorf("counted %s, %q", text(got), got.Note)
+				w.refuse = refusing(403, verb, "/kube-node-lease/")
+				if got := w.counts(c, 10*time.Minute, standing); !strings.Contains(got.Note, says) {
+					t.Errorf("it says %q", got.Note)
 				}
 			})
 		})
 	}
 }
 
+var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
+
 func TestWithoutGraceNothingIsPresumed(t *testing.T) {
 	silent(t, func(w *world, _ *Counter) {
-		w.node("n1", corev1.ConditionUnknown, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
-		if got := w.takeFor(w.legacyPods(-1), 10*time.Minute); text(got) != standing || got.Note != "" {
-			t.Errorf("counted %s, %q", text(got), got.Note)
+		w.node("n1", corev1.ConditionUnknown, outOfService)
+		if got := w.counts(w.legacyPods(-1), 10*time.Minute, standing); got.Note != "" {
+			t.Errorf("it says %q", got.Note)
 		}
 	})
 }
 
 func TestANodeOutOfServiceIsBelievedAtOnce(t *testing.T) {
-	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
 	silent(t, func(w *world, c *Counter) {
-		w.node("n1", corev1.ConditionUnknown, taint)
-		if got := w.take(c); text(got) != presumed || got.Presumed[0].Verdict.State != OutOfService {
-			t.Errorf("counted %s", text(got))
+		w.node("n1", corev1.ConditionUnknown, outOfService)
+		if got := w.counts(c, 0, presumed); got.Presumed[0].Verdict.State != OutOfService {
+			t.Errorf("it is %v", got.Presumed[0].Verdict)
 		}
 	})
 	silent(t, func(w *world, c *Counter) {
 		w.beat("n1")
-		w.node("n1", corev1.ConditionTrue, taint)
-		if got := text(w.takeFor(c, 10*time.Minute)); got != standing {
-			t.Errorf("declared, but it beats and is Ready: %s", got)
-		}
+		w.node("n1", corev1.ConditionTrue, outOfService)
+		w.counts(c, 10*time.Minute, standing) // it beats and is Ready
 	})
 }
 
@@ -250,12 +213,8 @@ func TestANodeWithoutHeartbeatsIsSilentOnlyIfItIsNotReady(t *testing.T) {
 				w.takeFor(c, 10*time.Second)
 				w.Delete(heartsPath + "n1")
 				tc.set(w)
-				if got := text(w.takeFor(c, 59*time.Second)); got != standing {
-					t.Errorf("after 59 s: %s", got)
-				}
-				if got := text(w.takeFor(c, 3*time.Second)); got != tc.want {
-					t.Errorf("after 62 s: %s, want %s", got, tc.want)
-				}
+				w.counts(c, 59*time.Second, standing)
+				w.counts(c, 3*time.Second, tc.want)
 			})
 		})
 	}
@@ -268,9 +227,7 @@ func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
 		w.Delete(heartsPath + "n1")
 		w.Delete(nodesPath + "n1")
 		w.pod("old", "n1", phase(corev1.PodFailed, ""), containers(ended))
-		if got := text(w.takeFor(c, 30*time.Second)); got != standing {
-			t.Errorf("counted %s", got)
-		}
+		w.counts(c, 30*time.Second, standing)
 	})
 }
 
@@ -279,19 +236,11 @@ func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
 func TestAFinishedPodCountsOnceItsKubeletWasSeenAlive(t *testing.T) {
 	silent(t, func(w *world, c *Counter) {
 		w.pod("old", "n2", phase(corev1.PodFailed, "Evicted"), containers(ended))
-		if got := text(w.take(c)); got != standing {
-			t.Errorf("before a heartbeat was seen: %s", got)
-		}
-		if got := text(w.takeFor(c, heartbeat)); got != "[] []" {
-			t.Errorf("after it: %s", got)
-		}
+		w.counts(c, 0, standing) // no heartbeat was seen yet
+		w.counts(c, heartbeat, "[] []")
 		w.pod("old", "n2", phase(corev1.PodFailed, "Evicted"), containers())
 		w.pod("older", "n2", phase(corev1.PodFailed, "Evicted"), containers())
-		if got := text(w.takeFor(c, 30*time.Second)); got != "[older] []" {
-			t.Errorf("30 s after it was first seen: %s", got)
-		}
-		if got := text(w.takeFor(c, 11*time.Second)); got != "[] []" {
-			t.Errorf("41 s after it: %s", got)
-		}
+		w.counts(c, 30*time.Second, "[older] []")
+		w.counts(c, 11*time.Second, "[] []")
 	})
 }

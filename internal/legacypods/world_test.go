@@ -186,6 +186,16 @@ func (w *world) takeFor(c *Counter, d time.Duration) Count {
 	return w.take(c)
 }
 
+// counts takes counts for that long, and checks which pods the last one has.
+func (w *world) counts(c *Counter, d time.Duration, want string) Count {
+	w.t.Helper()
+	got := w.takeFor(c, d)
+	if text(got) != want {
+		w.t.Errorf("after %v counted %s, want %s; it says %q", d, text(got), want, got.Note)
+	}
+	return got
+}
+
 // text names the pods of a count: those that may still lead, and those presumed gone.
 func text(c Count) string {
 	names := func(all []Standing) (names []string) {

@@ -346,13 +346,17 @@ var mutants = []mutant{
 		"locks/multilock/shield/state.go", `all := shieldmap.StateOf(s.record)`, `all := shieldmap.State{}`,
 		"locks/multilock/shield/TestM4LegacyOwnersThatOthersMetAreCountedToo"},
 	{"M4", "a pod is told by bare name",
-		"internal/legacypods/judge.go", `case pod.UID != owner.UID:`, `case pod.Name != owner.Name:`,
-		"internal/legacypods/TestEachPodIsJudgedByWhatProvesItsEnd"},
+		"internal/legacypods/legacypods.go", `err == nil && pod.UID != o.UID {`, `err == nil && pod.Name != o.Name {`,
+		"internal/legacypods/TestLegacyOwnersMustBeGoneByUID"},
 	{"M4", "the ConfigMap is removed whatever became of it meanwhile",
 		"internal/shieldmap/configmap.go", `m.object.Delete(ctx, base.UID, base.Object.ResourceVersion)`, `m.object.Delete(ctx, base.UID, "")`,
 		"internal/shieldmap/TestAWriteHitsTheVersionThatWasJudgedOrNone"},
 	{"M4", "a pod that terminates is gone",
-		"internal/legacypods/judge.go", `case pod == nil:`, `case pod == nil || pod.DeletionTimestamp != nil:`,
+		"internal/legacypods/judge.go", `	v.State, v.Why = stateOf(pod, s)
+`, `	if v.State, v.Why = stateOf(pod, s); v.State == Terminating {
+		return Verdict{State: Terminating}
+	}
+`,
 		"internal/legacypods/TestEachPodIsJudgedByWhatProvesItsEnd"},
 	{"M4", "a pod that is Failed is gone while a container of it runs",
 		"internal/legacypods/judge.go", `case runs(pod):`, `case false:`,
@@ -423,7 +427,7 @@ var mutants = []mutant{
 			s.settled = now.Add(settle)
 		}
 	}`,
-		"locks/multilock/shield/TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat"},
+		"locks/multilock/shield/TestM7AShieldMadeAnewIsWaitedForAgain"},
 	{"M7", "a shield recreated with this candidate's presence in it is not waited for",
 		"locks/multilock/shield/state.go", `if r.UID != s.record.UID || inside != s.inside {`, `if inside != s.inside {`,
 		"locks/multilock/shield/TestM7AShieldMadeAnewIsWaitedForAgain"},
