@@ -6,7 +6,6 @@ package legacyelectors
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,18 +42,16 @@ type annotationLock[T metav1.Object] struct {
 	name, identity string
 	empty          func() T
 
-	last  T
-	known bool // last is set
+	last T
 }
 
 // Get reads the record; an object without one reads as an empty record.
 func (l *annotationLock[T]) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	object, err := l.objects.Get(ctx, l.name, metav1.GetOptions{})
-	l.last, l.known = object, err == nil
-	if err != nil {
+	var err error
+	if l.last, err = l.objects.Get(ctx, l.name, metav1.GetOptions{}); err != nil {
 		return nil, nil, err
 	}
-	text, found := object.GetAnnotations()[annotationKey]
+	text, found := l.last.GetAnnotations()[annotationKey]
 	if !found {
 		return &resourcelock.LeaderElectionRecord{}, nil, nil
 	}
@@ -69,27 +66,22 @@ func (l *annotationLock[T]) Get(ctx context.Context) (*resourcelock.LeaderElecti
 func (l *annotationLock[T]) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	object := l.empty()
 	object.SetName(l.name)
-	if err := annotate(object, r); err != nil {
-		return err
+	err := annotate(object, r)
+	if err == nil {
+		l.last, err = l.objects.Create(ctx, object, metav1.CreateOptions{})
 	}
-	return l.keep(l.objects.Create(ctx, object, metav1.CreateOptions{}))
+	return err
 }
 
 // Update writes the record into the object that was read or written last; it
-// fails with a conflict if that object has changed.
+// fails with a conflict if that object has changed, and always if the last read failed.
 func (l *annotationLock[T]) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	if !l.known {
-		return errors.New("the lock's object is not known: get or create it first")
-	}
 	if err := annotate(l.last, r); err != nil {
 		return err
 	}
-	return l.keep(l.objects.Update(ctx, l.last, metav1.UpdateOptions{}))
-}
-
-func (l *annotationLock[T]) keep(object T, err error) error {
+	object, err := l.objects.Update(ctx, l.last, metav1.UpdateOptions{})
 	if err == nil {
-		l.last, l.known = object, true
+		l.last = object
 	}
 	return err
 }
@@ -104,12 +96,7 @@ func (l *annotationLock[T]) Identity() string { return l.identity }
 func (l *annotationLock[T]) Describe() string { return l.name }
 
 // token returns the version of the object that was read or written last.
-func (l *annotationLock[T]) token() uint64 {
-	if !l.known {
-		return 0
-	}
-	return version(l.last)
-}
+func (l *annotationLock[T]) token() uint64 { return version(l.last) }
 
 func annotate(object metav1.Object, r resourcelock.LeaderElectionRecord) error {
 	text, err := json.Marshal(record{

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
@@ -34,7 +33,7 @@ type Elector struct {
 	Lease, Deadline, Retry time.Duration
 	Release                bool // at its end: ReleaseOnCancel
 	Print                  func(events.Event)
-	Work                   func(context.Context, Term)
+	Work                   Work
 
 	sighting
 }
@@ -44,21 +43,6 @@ type sighting struct {
 	record resourcelock.LeaderElectionRecord // read or written last
 	raw    []byte                            // read last, to detect a change
 	at     time.Time                         // when the record was first seen like this, or written
-}
-
-// held reports whether another candidate than identity may be leading: its
-// record was seen to change less than a lease ago. The lease is the candidate's
-// own, whatever the record says.
-func (s *sighting) held(identity string, lease time.Duration, now time.Time) bool {
-	holder := s.record.HolderIdentity
-	return holder != "" && holder != identity && s.at.Add(lease).After(now)
-}
-
-// read notes what the lock says.
-func (s *sighting) read(r *resourcelock.LeaderElectionRecord, raw []byte) {
-	if !bytes.Equal(s.raw, raw) {
-		s.record, s.raw, s.at = *r, raw, time.Now()
-	}
 }
 
 // wrote notes what was written to the lock.
@@ -72,39 +56,36 @@ func (e *Elector) Run(ctx context.Context) {
 	e.Print(events.Event{Event: "started"})
 	for ctx.Err() == nil {
 		e.sighting = sighting{}
-		if t, ok := e.acquire(ctx); ok {
-			e.lead(ctx, t)
+		if e.acquire(ctx) {
+			e.lead(ctx)
 		}
 	}
 }
 
 // acquire polls until the lock is won, or ctx has ended.
-func (e *Elector) acquire(ctx context.Context) (won Term, ok bool) {
+func (e *Elector) acquire(ctx context.Context) (won bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
-		t, err := e.attempt(ctx)
-		e.warn(ctx, err)
-		if err == nil {
-			won, ok = t, true
+		if won = e.attempt(ctx); won {
 			cancel()
 		}
 	}, e.Retry, AcquireJitter, true)
-	return won, ok
+	return won
 }
 
 // lead works and renews until one of them ends. When ctx ends the work stops
 // first and the lock is released after it, as with controller-runtime. When the
 // lease is lost the lock is released first, if at all: that is how client-go
 // did it.
-func (e *Elector) lead(ctx context.Context, t Term) {
+func (e *Elector) lead(ctx context.Context) {
 	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRenewing()
 	working, stopWork := context.WithCancelCause(ctx)
-	stopped := make(chan struct{})
+	stopped, token := make(chan struct{}), e.Lock.token()
 	go func() {
 		defer close(stopped)
-		e.Work(working, t)
+		e.Work(working, token)
 		stopRenewing()
 	}()
 	e.renew(renewing)
@@ -121,69 +102,58 @@ func (e *Elector) renew(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		err := wait.PollUntilContextTimeout(ctx, e.Retry, e.Deadline, true, func(ctx context.Context) (bool, error) {
-			_, err := e.attempt(ctx)
-			e.warn(ctx, err)
-			return err == nil, nil
-		})
-		if err != nil {
+		if wait.PollUntilContextTimeout(ctx, e.Retry, e.Deadline, true, func(ctx context.Context) (bool, error) {
+			return e.attempt(ctx), nil
+		}) != nil {
 			cancel()
 		}
 	}, e.Retry)
 }
 
-// attempt takes or renews the lock, unless another candidate holds it.
-func (e *Elector) attempt(ctx context.Context) (Term, error) {
+// attempt reports whether it has taken or renewed the lock.
+func (e *Elector) attempt(ctx context.Context) bool {
+	err := e.try(ctx)
+	e.warn(ctx, err)
+	return err == nil
+}
+
+// try takes or renews the lock, unless another candidate holds it.
+func (e *Elector) try(ctx context.Context) error {
 	now := metav1.Now()
 	next := resourcelock.LeaderElectionRecord{
 		HolderIdentity: e.Lock.Identity(), LeaseDurationSeconds: int(e.Lease / time.Second),
 		RenewTime: now, AcquireTime: now,
 	}
-	old, raw, err := e.Lock.Get(ctx)
-	if apierrors.IsNotFound(err) {
-		if err := e.Lock.Create(ctx, next); err != nil {
-			return Term{}, err
+	write := e.Lock.Update
+	switch old, raw, err := e.Lock.Get(ctx); {
+	case apierrors.IsNotFound(err):
+		write = e.Lock.Create
+	case err != nil:
+		return err
+	default:
+		if !bytes.Equal(e.raw, raw) {
+			e.record, e.raw, e.at = *old, raw, time.Now()
 		}
-		e.wrote(next)
-		return Term{Token: e.Lock.token(), Cause: status.CauseAbsent}, nil
+		// The lease is the candidate's own, whatever the record says.
+		if e.record.HolderIdentity != "" && !e.leads() && e.at.Add(e.Lease).After(now.Time) {
+			return errHeld
+		}
+		next.LeaderTransitions = old.LeaderTransitions
+		if e.leads() {
+			next.AcquireTime = old.AcquireTime
+		} else {
+			next.LeaderTransitions++
+		}
 	}
-	if err != nil {
-		return Term{}, err
-	}
-	e.read(old, raw)
-	if e.held(e.Lock.Identity(), e.Lease, now.Time) {
-		return Term{}, errHeld
-	}
-	next.LeaderTransitions = old.LeaderTransitions
-	if e.leads() {
-		next.AcquireTime = old.AcquireTime
-	} else {
-		next.LeaderTransitions++
-	}
-	t := Term{Cause: e.cause(), Previous: old.HolderIdentity}
-	if err := e.Lock.Update(ctx, next); err != nil {
-		return Term{}, err
+	if err := write(ctx, next); err != nil {
+		return err
 	}
 	e.wrote(next)
-	t.Token = e.Lock.token()
-	return t, nil
+	return nil
 }
 
 // leads reports whether the record names this candidate.
 func (e *Elector) leads() bool { return e.record.HolderIdentity == e.Lock.Identity() }
-
-// cause returns why the lock that was just read may be taken.
-func (e *Elector) cause() status.Cause {
-	switch {
-	case len(e.raw) == 0:
-		return status.CauseAbsent
-	case e.record.HolderIdentity == "":
-		return status.CauseReleased
-	case e.leads():
-		return status.CauseReclaimed
-	}
-	return status.CauseExpired
-}
 
 // giveUp empties the record, if it names this candidate and has not changed
 // since this candidate read or wrote it.
@@ -196,12 +166,11 @@ func (e *Elector) giveUp() {
 		LeaderTransitions: e.record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
 	}
 	ctx := context.Background() // the client's timeout bounds it
-	if err := e.Lock.Update(ctx, free); err != nil {
-		e.warn(ctx, err)
-		return
+	err := e.Lock.Update(ctx, free)
+	e.warn(ctx, err)
+	if err == nil {
+		e.wrote(free)
 	}
-	e.wrote(free)
-	e.Print(events.Event{Event: "released"})
 }
 
 // warn prints an error, unless it is an expected one.

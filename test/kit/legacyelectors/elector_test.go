@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,58 +40,27 @@ func (s *stage) elect(k Kind, release bool) (stop func()) {
 	}
 	e := &Elector{
 		Lock: l, Lease: ownLease, Deadline: deadline, Retry: retry, Release: release, Print: s.print,
-		Work: func(ctx context.Context, t Term) {
-			s.print(events.Event{Event: "leading", Cause: string(t.Cause), Previous: t.Previous})
+		Work: func(ctx context.Context, _ uint64) {
+			s.print(events.Event{Event: "leading"})
 			<-ctx.Done()
-			s.print(events.Event{Event: "stopping", Cause: context.Cause(ctx).Error()})
 			time.Sleep(stopDelay)
-			s.print(events.Event{Event: "stopped"})
 		},
 	}
-	ctx, cancel := context.WithCancel(s.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e.Run(ctx)
-	}()
-	synctest.Wait()
-	return func() {
-		cancel()
-		<-done
-	}
+	return s.run(e.Run)
 }
 
-// annotated is a ConfigMap with the record of another candidate.
-func annotated(record string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "lock", Namespace: "default", Labels: map[string]string{"app": "operator"},
-			Annotations: map[string]string{annotationKey: record, "note": "keep"},
-		},
-		Data: map[string]string{"key": "value"},
-	}
-}
-
-// heldFor is the record of another candidate, with a lease of that many
-// seconds.
-func heldFor(seconds int) string {
-	return fmt.Sprintf(`{"holderIdentity":"you","leaseDurationSeconds":%d,"acquireTime":"1999-12-31T00:00:00Z","renewTime":"1999-12-31T00:00:00Z","leaderTransitions":4}`, seconds)
-}
-
-func (s *stage) configMap() *corev1.ConfigMap {
-	s.t.Helper()
-	object, err := s.client.CoreV1().ConfigMaps("default").Get(s.t.Context(), "lock", metav1.GetOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return object
+// heldFor is a ConfigMap with the record of another candidate, with a lease of that many seconds.
+func heldFor(seconds int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "default", Annotations: map[string]string{
+		annotationKey: fmt.Sprintf(`{"holderIdentity":"you","leaseDurationSeconds":%d,"acquireTime":"1999-12-31T00:00:00Z","renewTime":"1999-12-31T00:00:00Z","leaderTransitions":4}`, seconds),
+	}}}
 }
 
 // record is the annotation of the legacy object.
 func (s *stage) record(k Kind) string {
 	s.t.Helper()
 	if strings.HasSuffix(string(k), string(ConfigMap)) {
-		return s.configMap().Annotations[annotationKey]
+		return s.lock().Annotations[annotationKey]
 	}
 	object, err := s.client.CoreV1().Endpoints("default").Get(s.t.Context(), "lock", metav1.GetOptions{})
 	if err != nil {
@@ -138,17 +106,13 @@ func TestAnElectorJudgesByItsOwnLeaseWhateverTheRecordSays(t *testing.T) {
 				start := time.Now()
 				defer s.elect(ConfigMap, false)()
 				time.Sleep(ownLease + mostPoll)
-				led := s.first("leading")
-				if led.Time.Before(start.Add(ownLease)) {
-					t.Errorf("led after %v, want %v at least", led.Time.Sub(start), ownLease)
-				}
-				if led.Cause != "expired" || led.Previous != "you" {
-					t.Errorf("it tells %+v", led)
+				if led := s.terms(); len(led) != 1 || led[0].Before(start.Add(ownLease)) {
+					t.Errorf("led at %v, want one term %v after %v at least", led, ownLease, start)
 				}
 				if r := s.record(ConfigMap); !strings.Contains(r, `"leaderTransitions":5`) {
 					t.Errorf("want one transition more: %s", r)
 				}
-			}, annotated(heldFor(seconds)))
+			}, heldFor(seconds))
 		})
 	}
 }
@@ -157,7 +121,7 @@ func TestAMultiLockWritesTheLegacyObjectFirstAndTheLeaseSecond(t *testing.T) {
 	for k, first := range map[Kind]string{MultiConfigMap: "configmaps", MultiEndpoints: "endpoints"} {
 		t.Run(string(k), func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				stop := s.elect(k, false)
+				defer s.elect(k, false)()
 				time.Sleep(retry + retry/2)
 				want := []string{
 					"create " + first, "create leases", // won
@@ -167,7 +131,6 @@ func TestAMultiLockWritesTheLegacyObjectFirstAndTheLeaseSecond(t *testing.T) {
 				if got := s.verbs(); !slices.Equal(got, want) {
 					t.Errorf("%v\nwant %v", got, want)
 				}
-				stop()
 			})
 		})
 	}

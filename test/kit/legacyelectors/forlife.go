@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/events"
 )
@@ -48,12 +47,12 @@ type ForLife struct {
 
 // Run starts over after each error until it leads, and then works until ctx ends.
 // It leaves the lock in place; the lock is deleted with the pod.
-func (f *ForLife) Run(ctx context.Context, work func(context.Context, Term)) {
+func (f *ForLife) Run(ctx context.Context, work Work) {
 	for {
 		f.Print(events.Event{Event: "started"})
-		t, err := f.become(ctx)
+		token, err := f.become(ctx)
 		if err == nil {
-			work(ctx, t)
+			work(ctx, token)
 			return
 		}
 		if ctx.Err() != nil {
@@ -66,29 +65,29 @@ func (f *ForLife) Run(ctx context.Context, work func(context.Context, Term)) {
 	}
 }
 
-// become returns when the pod leads. On an error it forgets all that it knows,
+// become returns the token when the pod leads. On an error it forgets all that it knows,
 // as a process that exits does.
-func (f *ForLife) become(ctx context.Context) (Term, error) {
+func (f *ForLife) become(ctx context.Context) (uint64, error) {
 	f.told = ""
 	uid, err := f.whoAmI(ctx)
 	if err != nil {
-		return Term{}, err
+		return 0, err
 	}
 	lock, err := f.read(ctx)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Term{}, err
+		return 0, err
 	}
 	if err == nil && ours(lock, f.PodName) {
-		return Term{Token: version(lock), Cause: status.CauseReclaimed, Previous: f.PodName}, nil
+		return version(lock), nil
 	}
 	pause := wait.Backoff{Duration: backoffFirst, Factor: 2, Steps: backoffDoublings, Jitter: backoffJitter}
 	for {
 		created, err := f.create(ctx, uid)
 		if err == nil {
-			return Term{Token: version(created), Cause: status.CauseAbsent}, nil
+			return version(created), nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return Term{}, err
+			return 0, err
 		}
 		if f.Variant != Stale {
 			if lock, err = f.read(ctx); err != nil {
@@ -96,10 +95,10 @@ func (f *ForLife) become(ctx context.Context) (Term, error) {
 			}
 		}
 		if err := f.treat(ctx, lock); err != nil {
-			return Term{}, err
+			return 0, err
 		}
 		if err := sleep.For(ctx, pause.Step()); err != nil {
-			return Term{}, err
+			return 0, err
 		}
 	}
 }

@@ -25,8 +25,8 @@ type stage struct {
 	t      *testing.T
 	client *fake.Clientset
 
-	mu     sync.Mutex
-	events []events.Event
+	mu  sync.Mutex
+	led []time.Time // when work began
 }
 
 // scenario runs f in a bubble of virtual time.
@@ -40,54 +40,52 @@ func scenario(t *testing.T, f func(s *stage), objects ...runtime.Object) {
 func (s *stage) print(e events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.Time = time.Now()
-	s.events = append(s.events, e)
+	if e.Event == "leading" {
+		s.led = append(s.led, time.Now())
+	}
 }
 
-// count returns how often an event was printed.
-func (s *stage) count(event string) (n int) {
+// terms returns when each term began.
+func (s *stage) terms() []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.events {
-		if e.Event == event {
-			n++
-		}
-	}
-	return n
-}
-
-// first returns the first event of that name.
-func (s *stage) first(event string) events.Event {
-	s.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.events {
-		if e.Event == event {
-			return e
-		}
-	}
-	s.t.Fatalf("no %q among %+v", event, s.events)
-	return events.Event{}
+	return s.led
 }
 
 // start runs a leader-for-life in a pod named me. The returned function stops
 // it and waits for its end.
 func (s *stage) start(v Variant) (stop func()) {
 	f := &ForLife{Client: s.client, Variant: v, Namespace: "default", Lock: "lock", PodName: "me", PodUID: "me-uid", Print: s.print}
+	return s.run(func(ctx context.Context) {
+		f.Run(ctx, func(ctx context.Context, _ uint64) {
+			s.print(events.Event{Event: "leading"})
+			<-ctx.Done()
+		})
+	})
+}
+
+// run runs a program. The returned function stops it and waits for its end.
+func (s *stage) run(program func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.Run(ctx, func(ctx context.Context, _ Term) {
-			s.print(events.Event{Event: "leading"})
-			<-ctx.Done()
-		})
+		program(ctx)
 	}()
 	synctest.Wait()
 	return func() {
 		cancel()
 		<-done
 	}
+}
+
+func (s *stage) lock() *corev1.ConfigMap {
+	s.t.Helper()
+	lock, err := s.client.CoreV1().ConfigMaps("default").Get(s.t.Context(), "lock", metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return lock
 }
 
 // changes returns the deletions and creations that were requested, in order.
@@ -114,13 +112,10 @@ func (s *stage) setLock(lock *corev1.ConfigMap) {
 func TestAFreeLockIsLedAtOnceAndForLife(t *testing.T) {
 	scenario(t, func(s *stage) {
 		defer s.start(Original)()
-		if s.count("leading") != 1 {
+		if len(s.terms()) != 1 {
 			t.Fatal("does not lead")
 		}
-		lock, err := s.client.CoreV1().ConfigMaps("default").Get(t.Context(), "lock", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		lock := s.lock()
 		want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "me", UID: "me-uid"}}
 		if !slices.Equal(lock.OwnerReferences, want) {
 			t.Errorf("the lock's owners are %v, want %v", lock.OwnerReferences, want)
@@ -149,7 +144,7 @@ func act(t *testing.T, change func(s *stage), want map[Variant][]string, objects
 				if got := s.changes(); !slices.Equal(got, want) {
 					t.Errorf("%v, want %v", got, want)
 				}
-				if led := s.count("leading") > 0; led != slices.Contains(want, "delete configmaps lock") {
+				if led := len(s.terms()) > 0; led != slices.Contains(want, "delete configmaps lock") {
 					t.Errorf("leads: %v", led)
 				}
 			}, own...)

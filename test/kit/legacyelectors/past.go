@@ -5,7 +5,7 @@
 // leader-for-life in its variants, and client-go's on an annotation.
 package legacyelectors
 
-import "github.com/zonelect/zonelect/election/status"
+import "context"
 
 // Kind is a kind of lock.
 type Kind string
@@ -19,11 +19,6 @@ const (
 	MultiEndpoints Kind = "multilock-endpoints"
 )
 
-// Term is one period of leadership.
-type Term struct {
-	// Token is the resourceVersion of the write that won the lock. The programs
-	// of the past had no token, but a judge of the register needs one.
-	Token    uint64
-	Cause    status.Cause
-	Previous string // the previous holder
-}
+// Work is what a leader does. token is the resourceVersion of the write that won the lock: the
+// programs of the past had no token, but a judge of the register needs one.
+type Work func(ctx context.Context, token uint64)

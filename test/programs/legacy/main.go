@@ -58,8 +58,8 @@ func (o options) campaign(ctx context.Context) error {
 		return err
 	}
 	printer := &events.Printer{Identity: o.identity, Lock: o.lock}
-	work := func(ctx context.Context, t legacyelectors.Term) {
-		printer.Print(events.Event{Event: "leading", Token: t.Token, Cause: string(t.Cause), Previous: t.Previous})
+	work := func(ctx context.Context, token uint64) {
+		printer.Print(events.Event{Event: "leading", Token: token})
 		<-ctx.Done()
 		printer.Print(events.Event{Event: "stopping", Cause: context.Cause(ctx).Error()})
 		printer.Print(events.Event{Event: "stopped"})

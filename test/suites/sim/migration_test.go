@@ -138,7 +138,7 @@ func (m *migration) join(p *process) {
 		Print: func(events.Event) {},
 	}
 	p.run = func(ctx context.Context) {
-		life.Run(ctx, func(ctx context.Context, _ legacyelectors.Term) { _ = p.work(ctx, election.Term{}) })
+		life.Run(ctx, func(ctx context.Context, _ uint64) { _ = p.work(ctx, election.Term{}) })
 	}
 }
 

@@ -116,7 +116,7 @@ func (c *annotated) past(p *process, wire *wire) {
 	elector := &legacyelectors.Elector{
 		Lock: lock, Lease: timing.LeaseDuration, Deadline: timing.RenewDeadline, Retry: timing.RenewInterval,
 		Release: p.dice.IntN(2) == 0, Print: func(events.Event) {},
-		Work: func(ctx context.Context, _ legacyelectors.Term) { _ = p.work(ctx, election.Term{}) },
+		Work: func(ctx context.Context, _ uint64) { _ = p.work(ctx, election.Term{}) },
 	}
 	p.run = elector.Run
 }
