@@ -121,7 +121,7 @@ func (m *ConfigMap) Remove(ctx context.Context, base ownerref.Record) error {
 		return err
 	}
 	if base.Stays() {
-		base.Condemned, base.Finalizers = true, base.Object.Finalizers
+		base.Condemned = true
 		m.log.Info(base.Lingering(), "was", base.Kind, "owner", base.Owner.Name)
 		return nil
 	}

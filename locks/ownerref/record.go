@@ -78,11 +78,9 @@ type Record struct {
 	// a leader-for-life lock like that.
 	Bare bool
 	// Condemned says that the ConfigMap was deleted already. It is still there, so that legacy
-	// programs wait at it, and goes when its Finalizers are gone, whoever owns it then: as a
+	// programs wait at it, and goes when its finalizers are gone, whoever owns it then: as a
 	// shield it is not to be relied on.
 	Condemned bool
-	// Finalizers keep a ConfigMap in place that is Condemned; nil for all others.
-	Finalizers []string
 
 	// Object is the ConfigMap as it was read, which must not be changed; nil if it was not.
 	Object *corev1.ConfigMap
@@ -100,10 +98,7 @@ func Recognize(cm *corev1.ConfigMap) Record {
 	if cm == nil {
 		return Record{Kind: Absent}
 	}
-	r := Record{UID: cm.UID, Number: record.Number(cm.ResourceVersion), Object: cm}
-	if cm.DeletionTimestamp != nil {
-		r.Condemned, r.Finalizers = true, cm.Finalizers
-	}
+	r := Record{UID: cm.UID, Number: record.Number(cm.ResourceVersion), Condemned: cm.DeletionTimestamp != nil, Object: cm}
 	if r.Why = foreign(cm); r.Why != "" {
 		r.Kind, r.Bare = Foreign, r.Why == bare
 		return r
@@ -166,11 +161,7 @@ func (r Record) Lingering() string {
 	if !r.Condemned {
 		return ""
 	}
-	names := strings.Join(r.Finalizers[:min(len(r.Finalizers), mostListed)], ", ")
-	if more := len(r.Finalizers) - mostListed; more > 0 {
-		names += fmt.Sprintf(", and %d more", more)
-	}
-	return fmt.Sprintf("the ConfigMap was deleted, and stays until its finalizers are gone: %s", names)
+	return "the ConfigMap was deleted, and stays until its finalizers are gone: " + strings.Join(r.Object.Finalizers, ", ")
 }
 
 // Stays reports whether the ConfigMap stays, Condemned, when somebody deletes it at this
@@ -212,16 +203,11 @@ func ownerOf(ref metav1.OwnerReference) Owner {
 	return Owner{Name: ref.Name, UID: ref.UID}
 }
 
-// mostListed is how many owners an error names at most, because anybody can write more.
-const mostListed = 5
-
+// list names some owners: anybody can write any number of them.
 func list(refs []metav1.OwnerReference) string {
 	var texts []string
-	for _, ref := range refs[:min(len(refs), mostListed)] {
+	for _, ref := range refs[:min(len(refs), 5)] {
 		texts = append(texts, fmt.Sprintf("%.253s %.253s (%.253s)", ref.Kind, ref.Name, ref.APIVersion))
-	}
-	if more := len(refs) - mostListed; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, ", ")
 }
