@@ -77,7 +77,7 @@ func (p *Tracker) Note(stage record.Stage) {
 	defer p.mu.Unlock()
 	if later := p.stage.Later(stage); later != p.stage {
 		p.stage = later
-		signal(p.changed)
+		Signal(p.changed)
 	}
 }
 
@@ -115,8 +115,8 @@ func (p *Tracker) LegacyLock() record.Legacy {
 	return p.noted
 }
 
-// signal wakes the goroutine that receives from a channel of capacity one.
-func signal(to chan struct{}) {
+// Signal wakes the goroutine that receives from a channel of capacity one.
+func Signal(to chan struct{}) {
 	select {
 	case to <- struct{}{}:
 	default:

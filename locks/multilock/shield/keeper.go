@@ -42,9 +42,8 @@ type keeper struct {
 	finished <-chan struct{} // closed when the term ends; nil once that has been handled
 	waiting  string
 
-	busy    bool
-	making  bool              // a shield is being put up
-	early   []ownerref.Record // what the watch showed while making
+	doing   action            // whose requests are under way
+	early   []ownerref.Record // what the watch showed while a shield was being put up
 	results chan result
 	limits  map[action]*rawapi.Limit
 	retries *backoff.ExponentialBackOff
@@ -64,10 +63,9 @@ type keeper struct {
 type result struct {
 	do      action
 	sent    time.Time
-	asOf    uint64
 	record  ownerref.Record
 	counted legacypods.Count
-	of      ownerref.Record // the record that was counted for
+	of      ownerref.Record // the newest record when it was sent
 	err     error
 }
 
@@ -126,7 +124,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		case <-k.finished:
 			k.termEnded()
 		case r := <-k.results:
-			k.busy, k.making = false, false
+			k.doing = idle
 			k.handleResult(r)
 			for _, early := range k.early {
 				k.leave(k.state.observe(early, time.Now()))
@@ -166,7 +164,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 			later = deaf.Add(time.Millisecond)
 		}
 	}
-	if k.busy {
+	if k.doing != idle {
 		return later
 	}
 	if k.state.duty == leaving && k.term.term.TrustedFor() <= 0 {
@@ -222,7 +220,7 @@ func (k *keeper) publishPermission() {
 	switch problem := k.shield.presence.Problem(); {
 	case !c.Granted && problem != nil:
 		c.Why = problem.Error()
-	case !k.state.met && k.trouble != "":
+	case k.state.record.Kind == "" && k.trouble != "":
 		c.Why = k.trouble
 	}
 	if c != k.said {
@@ -248,14 +246,11 @@ func (k *keeper) publishWaiting(why string) {
 
 // startTerm begins a term that was won.
 func (k *keeper) startTerm(t *tenure) {
+	k.publishWaiting("") // the elector has not heard it in this term
 	k.term, k.finished = t, t.ctx.Done()
 	k.state.beginTerm(time.Now())
 	k.state.stage = k.state.stage.Later(k.shield.phase.Stage()) // the term was won in that phase
 	k.retryAt, k.watchAt = time.Time{}, time.Time{}
-	if k.waiting != "" { // the elector has not heard it in this term
-		k.waiting = ""
-		k.shield.presence.SetWaiting("")
-	}
 	k.retries.Reset()
 	k.watch.stop() // its connection may lead to where the last leader died
 }
@@ -303,7 +298,7 @@ func (k *keeper) act(ctx context.Context, do action) {
 		k.limits[do] = rawapi.NewLimit(k.shield.config.Timing.AttemptTimeout, k.shield.config.Timing.RenewDeadline)
 	}
 	ctx, done := k.limits[do].Of(ctx, requests)
-	k.busy, k.making = true, do == putUp
+	k.doing = do
 	job := k.job(do)
 	k.wait.Go(func() {
 		r := job(ctx)
@@ -316,7 +311,7 @@ func (k *keeper) act(ctx context.Context, do action) {
 // job returns a function that performs an action on the current state.
 func (k *keeper) job(do action) func(context.Context) result {
 	base, me, stage, seen, presumed := k.state.record, k.state.me, k.state.stage, k.state.seen(), k.state.presumed
-	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
+	r := result{do: do, sent: time.Now(), of: base}
 	shield := shieldmap.StateOf(base)
 	switch do {
 	case join, unseal: // a sealed ConfigMap goes back to the presences of those that keep a shield (M10)
@@ -359,7 +354,7 @@ func (k *keeper) handleResult(r result) {
 	var lost error
 	switch r.do {
 	case read:
-		lost = k.state.observeRead(r.record, r.asOf, r.sent, time.Now())
+		lost = k.state.observeRead(r.record, r.of.Number, r.sent, time.Now())
 	case count:
 		if r.sent.Before(k.state.since) {
 			break // for a term that is over

@@ -43,12 +43,25 @@ func keeperOn(t *testing.T, h http.Handler) *keeper {
 	return newKeeper(s, func(locks.Permission) {})
 }
 
+// holding returns the keeper of a candidate that holds the Lease and has read an armed shield, how that
+// term's context is canceled, and where it is told how the keeper left.
+func holding(t *testing.T, h http.Handler, term locks.Term) (k *keeper, cancel context.CancelCauseFunc, left chan error) {
+	t.Helper()
+	k = keeperOn(t, h)
+	k.state.me = me
+	ctx, cancel := context.WithCancelCause(t.Context())
+	left = make(chan error, 1)
+	k.startTerm(&tenure{ctx: ctx, term: term, done: left})
+	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	return k, cancel, left
+}
+
 // TestTheEndOfASilentWatchIsWaitedFor and not requested again and again: a candidate that
 // begins to lead may have heard nothing for long.
 func TestTheEndOfASilentWatchIsWaitedFor(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
 	stopped := 0
-	k.state.duty, k.busy = leading, true
+	k.state.duty, k.doing = leading, read
 	k.watch = watch{ended: make(chan error), heard: time.Now().Add(-2 * watchSilence), cancel: func() { stopped++ }}
 	if next := k.proceed(t.Context()); !next.After(time.Now()) || stopped == 0 {
 		t.Errorf("it looks again at %v, having stopped the watch %d times", next, stopped)
@@ -74,10 +87,7 @@ func TestM8AWatchGoesOnFromWhereTheLastEnded(t *testing.T) {
 // TestM8AWatchThatExpiredHasMissedEvents: a legacy pod may have had the ConfigMap that is
 // gone now. The read comes before the server accepts the next watch.
 func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
-	k := keeperOn(t, http.NotFoundHandler())
-	k.state.me = me
-	k.startTerm(&tenure{ctx: t.Context(), done: make(chan error, 1)})
-	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
 	k.state.startLeading()
 	k.watch = watch{ended: make(chan error), cancel: func() {}, from: 10}
 	k.watchEnded(fmt.Errorf("410: %w", locks.ErrVersionExpired))
@@ -92,10 +102,7 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 // TestM5ACountOfAnEarlierTermCountsForNone: its answer comes late, and legacy pods may have come
 // since.
 func TestM5ACountOfAnEarlierTermCountsForNone(t *testing.T) {
-	k := keeperOn(t, http.NotFoundHandler())
-	k.state.me = me
-	k.startTerm(&tenure{ctx: t.Context(), done: make(chan error, 1)})
-	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
 	for _, sent := range []time.Time{k.state.since.Add(-1), k.state.since.Add(1)} {
 		k.handleResult(result{do: count, sent: sent, of: k.state.record})
 		if counts := k.state.pods.at.Equal(sent); counts == sent.Before(k.state.since) {
@@ -106,19 +113,14 @@ func TestM5ACountOfAnEarlierTermCountsForNone(t *testing.T) {
 
 // TestM10WhoIsNotTrustedAnyMoreLeavesTheShield: another candidate may hold the Lease.
 func TestM10WhoIsNotTrustedAnyMoreLeavesTheShield(t *testing.T) {
-	k := keeperOn(t, http.NotFoundHandler())
-	k.state.me, k.state.stage = me, record.Stage{Phase: record.PhaseLegacy, Step: 2}
-	done := make(chan error, 1)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	k.startTerm(&tenure{ctx: ctx, done: done}) // with the zero term, whose trust has run out
-	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
-	k.state.startLeading()
+	k, cancel, left := holding(t, http.NotFoundHandler(), locks.Term{}) // the trust of which has run out
+	k.state.in(record.PhaseLegacy, 2).startLeading()
 	cancel(election.ErrStopped)
 	k.termEnded()
 	defer k.wait.Wait()
 	_ = k.proceed(t.Context())
 	select {
-	case err := <-done:
+	case err := <-left:
 		if !errors.Is(err, election.ErrStopped) {
 			t.Errorf("it left with %v", err)
 		}
@@ -129,12 +131,8 @@ func TestM10WhoIsNotTrustedAnyMoreLeavesTheShield(t *testing.T) {
 
 // TestM3WhatAHolderSendsAsItStopsEndsWithItsTrust: the context of its term has ended before.
 func TestM3WhatAHolderSendsAsItStopsEndsWithItsTrust(t *testing.T) {
-	k := keeperOn(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	k.state.me = me
-	ctx, cancel := context.WithCancelCause(t.Context())
-	trust := func() time.Duration { return 20 * time.Millisecond }
-	k.startTerm(&tenure{ctx: ctx, term: locks.Term{Trust: trust}, done: make(chan error, 1)})
-	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	silent := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	k, cancel, _ := holding(t, silent, locks.Term{Trust: func() time.Duration { return 20 * time.Millisecond }})
 	cancel(election.ErrStopped)
 	k.termEnded()
 	k.act(t.Context(), putUp)

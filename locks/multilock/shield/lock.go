@@ -132,14 +132,14 @@ func (s *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 // Watch watches the Lease. The elector starts a new watch when the last one is silent
 // although renewals get through. Other watches on that connection may be silent too.
 func (s *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	candidate.Signal(s.doubted)
+	phase.Signal(s.doubted)
 	return s.lease.Watch(ctx, from, events)
 }
 
 // noteDoubt notes whether the elector doubts its connections.
 func (s *Lock) noteDoubt(ctx context.Context) {
 	if _, doubts := live.Wanted(ctx); doubts {
-		candidate.Signal(s.doubted)
+		phase.Signal(s.doubted)
 	}
 }
 

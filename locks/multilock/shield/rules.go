@@ -67,7 +67,7 @@ func (r rules) permission() locks.Permission {
 	switch {
 	case r.me == ownerref.Owner{}:
 		return locks.Permission{Why: "this candidate's presence does not exist yet"}
-	case !r.met:
+	case r.record.Kind == "":
 		return locks.Permission{Why: "the legacy ConfigMap has not been read yet"}
 	case r.stage.Phase == record.PhaseLegacy && r.isLeftOver():
 		return locks.Permission{Granted: true}

@@ -25,9 +25,8 @@ type state struct {
 	me            ownerref.Owner   // this candidate's presence; zero until it exists
 	shieldKeepers []ownerref.Owner // the presences of all known candidates that keep a shield
 	listed        bool             // the other candidates have been reported
-	record        ownerref.Record  // the ConfigMap in the legacy lock's place, as far as is known
+	record        ownerref.Record  // the ConfigMap in the legacy lock's place, as far as is known; zero before it was read
 	presumed      []ownerref.Owner // those in the last shield that was seen
-	met           bool             // record was read at least once
 	known         bool             // record is current
 	owners        shieldmap.State  // its Seen lists the legacy owners that were seen
 	readAt        time.Time        // when the newest read of record was sent
@@ -230,7 +229,7 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 		// presence too (M7).
 		s.inside, s.outside, s.settled = inside, now, now.Add(settle)
 	}
-	s.record, s.known, s.met = r, true, true
+	s.record, s.known = r, true
 	s.stage = s.stage.Later(shieldmap.StageOf(r))
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Presumed

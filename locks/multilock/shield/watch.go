@@ -70,7 +70,7 @@ func (k *keeper) handleEvent(s watchEvent) {
 	k.watch.heard, k.watch.from = time.Now(), s.record.Number
 	switch {
 	case s.bookmark:
-	case k.making && s.record.Kind == ownerref.Shield:
+	case k.doing == putUp && s.record.Kind == ownerref.Shield:
 		k.early = append(k.early, s.record) // perhaps the one being created: the answer to the request will tell
 	default:
 		k.leave(k.state.observe(s.record, time.Now()))

@@ -42,28 +42,10 @@ func PermissionIn(stage record.Stage, mode multilock.Mode, beyond ...record.Phas
 	return locks.Permission{Granted: true}
 }
 
-// CheckHolder returns an error if r names a holder other than the one at that
-// version of the Lease and p is not granted. The answer to the first read may
-// arrive before a guardian can withdraw its permission.
-func CheckHolder(p locks.Permission, lease locks.Version, r locks.Record) error {
-	if p.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", phase.ErrPhase, p.Why)
-}
-
 // Delays returns delays that grow from first to most, without end.
 func Delays(first, most time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
-}
-
-// Signal wakes the goroutine that receives from a channel of capacity one.
-func Signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
 }
 
 // NewLease returns the Lease of c, whose phase a Tracker follows, or an error that lists what is
