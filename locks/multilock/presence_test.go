@@ -63,15 +63,10 @@ func peersOf(s *multilocktest.Stage, lock *multilocktest.Plain) func() []string 
 	}
 }
 
-func TestACandidateInModeLeaseIsSeenByItsPresence(t *testing.T) {
+func TestThePresenceOfACandidateInModeLeaseSaysWhatItWaitsFor(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.StartPlain("a", func(c *multilock.Config) { c.Version = "v2" })
+		a := s.StartPlain("a")
 		a.Leads()
-		o := s.Presence("a")
-		want := presence.Object{Lock: "lock", Pod: presence.Pod{Name: "a", UID: "uid-a"}, Identity: "a", Zone: "z-a", Version: "v2", Mode: "lease", Stop: "30s", Name: o.Name, UID: o.UID, Number: o.Number}
-		if o != want {
-			t.Errorf("it says %+v, want %+v", o, want)
-		}
 		s.Phase("dual", 1)
 		a.Loses()
 		if o := s.Presence("a"); !strings.Contains(o.Waiting, "dual") {
@@ -113,7 +108,7 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 	for verb, there := range map[string]int{"create": 0, "get": 0, "list": 1, "watch": 1} {
 		t.Run(verb, func(t *testing.T) {
 			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that a create request is for the presence
+				leaseExists(s)
 				s.Refuses(func(v, path string) bool {
 					return v == verb && (strings.HasPrefix(path, multilocktest.LeasePath+".") || path == multilocktest.LeasesPath)
 				})
@@ -154,10 +149,7 @@ func TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews(t *testing.T) {
 				s.T.Errorf("it knows %q, want %q", got, want)
 			}
 		}
-		crashed := presence.Object{Lock: "lock", Identity: "crashed", Mode: presence.Alone, Renewed: 1}
-		if _, err := presence.Ensure(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", crashed, nil, nil); err != nil {
-			s.T.Fatal(err)
-		}
+		announces(s, "crashed")
 		knows("a", "b", "crashed")
 		s.Forget()
 		time.Sleep(5*time.Minute - time.Second)
@@ -188,10 +180,7 @@ func TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews(t *testing.T) {
 func TestWhoRemovesAPresenceRemovesNoneThatWasRenewed(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		told := peersOf(s, s.Plain("a"))
-		other := presence.Object{Lock: "lock", Identity: "other", Mode: presence.Alone, Renewed: 1}
-		if _, err := presence.Ensure(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", other, nil, nil); err != nil {
-			s.T.Fatal(err)
-		}
+		announces(s, "other")
 		told()
 		removals := 0
 		s.Refuses(func(verb, path string) bool {
@@ -240,36 +229,22 @@ func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
 	}
 }
 
+// leaseExists has the Lease exist, so that a create request is for a presence.
+func leaseExists(s *multilocktest.Stage) {
+	s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}})
+}
+
+// announces has another candidate without a pod announce itself.
+func announces(s *multilocktest.Stage, identity string) {
+	s.T.Helper()
+	o := presence.Object{Lock: "lock", Identity: identity, Mode: presence.Alone, Renewed: 1}
+	if _, err := presence.Ensure(s.T.Context(), s.Config("", s.Server).Lease.Client, "ns", o, nil, nil); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
 // withoutPod makes a candidate one that no pod is known of.
 func withoutPod(c *multilock.Config) { c.Pod = ownerref.Owner{} }
-
-func TestPeersAreThoseThatAreThere(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		first, second := s.Plain("a"), s.Plain("b")
-		told := peersOf(s, first)
-		check := func(when string, want ...string) {
-			t.Helper()
-			if got := told(); !slices.Equal(got, want) {
-				t.Errorf("%s it knows %q, want %q", when, got, want)
-			}
-		}
-		check("alone", "a")
-		peersOf(s, second)
-		s.Start("c") // by the shield
-		check("with others", "a", "b", "c")
-		second.SetUnhealthy("no disk")
-		check("when one is unhealthy", "a", "b no disk", "c")
-		s.Server.Delete(multilocktest.LeasesPath + "/" + s.Presence("c").Name)
-		time.Sleep(time.Second)
-		check("when a hand deleted one", "a", "b no disk", "c")
-		s.Refuses(func(verb, path string) bool { return verb == "watch" && path == multilocktest.LeasesPath })
-		time.Sleep(20 * time.Minute)
-		check("when it may not watch any more")
-		s.Refuses(nil)
-		time.Sleep(20 * time.Minute)
-		check("when it may again", "a", "b no disk", "c")
-	})
-}
 
 func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
 	for _, may := range []bool{true, false} { // whether it may read its pod
@@ -327,7 +302,7 @@ func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that a create request is for the presence
+				leaseExists(s)
 				var said func() string
 				lock := s.Plain("a", func(c *multilock.Config) {
 					said = logs(c)
@@ -336,7 +311,7 @@ func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
 					}
 				})
 				do(s)
-				a := s.Elect(lock, locks.Candidate{Identity: "a"}, nil)
+				a := s.Elect(lock, "a", nil)
 				a.Leads()
 				time.Sleep(25 * time.Minute)
 				a.Stays()

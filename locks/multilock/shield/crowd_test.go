@@ -36,7 +36,7 @@ func join(s *multilocktest.Stage, n int) time.Duration {
 	for i := range n {
 		name := fmt.Sprintf("op-%03d", i)
 		s.Runs(name)
-		lock, _ := s.Shield(name, distant{s.Server})
+		lock := s.Shield(name, distant{s.Server})
 		attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
 	}
 	for len(s.ConfigMap().Presences) < n+1 && time.Since(began) < 10*time.Minute {

@@ -4,7 +4,6 @@
 package shield_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,21 +14,13 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
-	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
-
-// watching refuses the watch on ConfigMaps.
-func watching(verb, path string) bool {
-	return verb == "watch" && strings.HasSuffix(path, "/configmaps")
-}
-
-const needsWatch = `needs verb "watch" on configmaps in namespace "ns"`
 
 func TestACandidateThatMayNotWatchTheConfigMapDoesNotLeadAndSaysSo(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Refuses(watching)
+		s.RefuseTo("watch", multilocktest.MapsPath)
 		a := s.Start("a")
-		s.Waits(a, needsWatch)
+		s.Waits(a, `needs verb "watch" on configmaps in namespace "ns"`)
 		s.Refuses(nil)
 		if _, took := a.Leads(); took > 4*time.Second {
 			t.Errorf("it leads %v after the verb was granted", took)
@@ -41,15 +32,11 @@ func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *tes
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a")
 		a.Leads()
-		s.Refuses(watching)
+		s.RefuseTo("watch", multilocktest.MapsPath)
 		time.Sleep(11 * time.Minute) // the watch that was permitted has ended by then
 		a.Stays()
-		s.Runs("old")
-		s.Server.Delete(multilocktest.MapPath)
 		s.Holds("old")
-		if took, cause := a.Loses(); took > 2*time.Second || !errors.Is(cause, shield.ErrLegacy) {
-			t.Errorf("it steps down after %v: %v", took, cause)
-		}
+		s.LosesToLegacy(a, 2*time.Second)
 	})
 }
 
@@ -119,7 +106,7 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 		}
 		s.Start("a")
 		time.Sleep(time.Minute)
-		if n := s.Asked("create " + multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")]); n < 10 || n > 60 {
+		if n := s.Asked("create " + multilocktest.MapsPath); n < 10 || n > 60 {
 			t.Errorf("it tried %d times in a minute", n)
 		}
 	})
@@ -135,16 +122,12 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 		s.Server.Compact()
 		s.Forget()
 		time.Sleep(4 * time.Second)
-		if n := s.Asked(multilocktest.MapPath) + s.Asked("watch "+multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")]); n > 10 {
+		if n := s.Asked(multilocktest.MapsPath); n > 10 {
 			t.Errorf("it asked %d times", n)
 		}
 		a.Stays()
-		s.Runs("old")
-		s.Server.Delete(multilocktest.MapPath)
 		s.Holds("old")
-		if took, cause := a.Loses(); took > 0 || !errors.Is(cause, shield.ErrLegacy) {
-			t.Errorf("it steps down after %v: %v", took, cause)
-		}
+		s.LosesToLegacy(a, 0)
 	})
 }
 
@@ -152,7 +135,6 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 // watch that works.
 func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Runs("old")
 		s.Holds("old")
 		a := s.Start("a")
 		s.Waits(a, "legacy pods that may still lead: old")
@@ -160,12 +142,8 @@ func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.
 		time.Sleep(time.Minute)
 		s.Server.Delete(multilocktest.PodsPath + "old")
 		a.Leads()
-		s.Runs("young")
-		s.Server.Delete(multilocktest.MapPath)
 		s.Holds("young")
-		if took, cause := a.Loses(); took > time.Second || !errors.Is(cause, shield.ErrLegacy) {
-			t.Errorf("it steps down after %v: %v", took, cause)
-		}
+		s.LosesToLegacy(a, time.Second)
 	})
 }
 
@@ -177,11 +155,7 @@ func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T
 		a.Leads()
 		time.Sleep(time.Minute)
 		a.Way.Muted.Add(1)
-		s.Runs("old")
-		s.Server.Delete(multilocktest.MapPath)
 		s.Holds("old")
-		if took, cause := a.Loses(); took > 8*time.Second || !errors.Is(cause, shield.ErrLegacy) {
-			t.Errorf("it steps down after %v: %v", took, cause)
-		}
+		s.LosesToLegacy(a, 8*time.Second)
 	})
 }

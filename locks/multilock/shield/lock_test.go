@@ -13,23 +13,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
-
-func TestWithoutLegacyPodsACandidateLeadsUnderAnArmedShield(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Start("a").Leads()
-		s.Start("b")
-		s.Start("c")
-		s.Shielded(3)
-		s.PhaseIs("dual")
-	})
-}
 
 func TestAnIdleCandidateOfAMigrationAsksForNothing(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
@@ -46,13 +35,10 @@ func TestAnIdleCandidateOfAMigrationAsksForNothing(t *testing.T) {
 
 func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Runs("old")
 		s.Holds("old")
 		a := s.Start("a")
 		s.Waits(a, "old")
-		if r := s.ConfigMap(); r.Kind != ownerref.Legacy {
-			t.Errorf("there stands %+v", r)
-		}
+		s.Stands(ownerref.Legacy)
 		s.Server.Delete(multilocktest.PodsPath + "old")
 		if _, took := a.Leads(); took > 6*time.Second {
 			t.Errorf("a leads %v after the legacy pod was gone", took)
@@ -65,11 +51,9 @@ func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a")
 		a.Leads()
-		s.RefuseTo("create", multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")])
+		s.RefuseTo("create", multilocktest.MapsPath)
 		s.Server.Delete(multilocktest.MapPath)
-		if took, cause := a.Loses(); took != 0 || !errors.Is(cause, shield.ErrLegacy) {
-			t.Errorf("the term ended after %v: %v", took, cause)
-		}
+		s.LosesToLegacy(a, 0)
 	})
 }
 
@@ -101,26 +85,7 @@ func TestM3WhatAHolderSendsEndsWithItsTerm(t *testing.T) {
 		s.Server.Delete(multilocktest.MapPath)
 		a.Loses()
 		time.Sleep(5 * time.Second)
-		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
-			t.Errorf("after the term there stands %+v", r)
-		}
-	})
-}
-
-func TestATermEndsAtOnceWhenALegacyPodTakesTheLock(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
-		s.Runs("old")
-		s.Server.Delete(multilocktest.MapPath)
-		s.Holds("old")
-		took, cause := a.Loses()
-		if took != 0 || !errors.Is(cause, shield.ErrLegacy) || !strings.Contains(cause.Error(), "old") {
-			t.Errorf("the term ended after %v: %v", took, cause)
-		}
-		s.Waits(a, "old")
-		s.Server.Delete(multilocktest.PodsPath + "old")
-		a.Leads()
+		s.Stands(ownerref.Absent)
 	})
 }
 
@@ -130,15 +95,12 @@ func TestASealOutlivesTheLease(t *testing.T) {
 		a.Leads()
 		s.Phase("sealed", 2)
 		a.Stays()
-		if r := s.ConfigMap(); r.Kind != ownerref.Sealed {
-			t.Fatalf("there stands %+v", r)
-		}
+		s.Stands(ownerref.Sealed)
 		s.Server.Delete(multilocktest.LeasePath)
 		synctest.Wait()
 		a.Stays()
 		s.PhaseIs("sealed")
-		a.Stop()
-		_ = a.Wait()
+		a.Ends()
 		s.Server.Delete(multilocktest.LeasePath)
 		b := s.Start("b")
 		b.Leads()
@@ -166,7 +128,6 @@ func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
 // decides between it and the candidates that do.
 func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Runs("plain")
 		plain := s.StartPlain("plain")
 		plain.Leads()
 		a := s.Start("a")
@@ -185,35 +146,9 @@ func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 		s.Shielded(2)
 	})
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Runs("old")
 		s.Holds("old")
 		s.StartPlain("old") // in the same pod as the legacy leader
 		s.Waits(s.Start("a"), "old")
-	})
-}
-
-func TestInPhaseLegacyTheLeaderStopsAndTakesTheShieldDown(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
-		b := s.Start("b")
-		s.Phase("legacy", 2)
-		_, cause := a.Loses()
-		if !errors.Is(cause, election.ErrWithdrawn) {
-			t.Errorf("the cause is %v", cause)
-		}
-		s.Waits(a, "legacy")
-		s.Waits(b, "legacy")
-		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
-			t.Errorf("there stands %+v", r)
-		}
-		s.Phase("dual", 3)
-		select {
-		case <-a.Leading:
-		case <-b.Leading:
-		case <-time.After(time.Minute):
-			t.Error("nobody leads after the phase is dual again")
-		}
 	})
 }
 
@@ -228,10 +163,8 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 		time.Sleep(14 * time.Second)
 		s.Shielded(2) // a may still lead, as far as b can know
 		s.Waits(b, "legacy")
-		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
-			t.Errorf("there stands %+v", r)
-		}
-		if got := s.Holder(); got != "" {
+		s.Stands(ownerref.Absent)
+		if got := s.OnLease().Record.Holder; got != "" {
 			t.Errorf("%s holds the Lease", got)
 		}
 		s.Phase("dual", 3)
@@ -265,9 +198,9 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-				s.Refuse = func(verb, path string) bool {
+				s.Refuses(func(verb, path string) bool {
 					return verb == fragment[0] && strings.Contains(path, "/"+fragment[1])
-				}
+				})
 				a := s.Start("a")
 				time.Sleep(time.Minute)
 				got := a.Status().Waiting
@@ -279,9 +212,7 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 						t.Errorf("it says %q, without %q", got, word)
 					}
 				}
-				s.Server.Mu.Lock()
-				s.Refuse = nil
-				s.Server.Mu.Unlock()
+				s.Refuses(nil)
 				a.Leads()
 			})
 		})
@@ -290,7 +221,7 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 
 func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.LandsLate(4*time.Second, strings.TrimSuffix(multilocktest.MapPath, "/lock"))
+		s.LandsLate(4*time.Second, multilocktest.MapsPath)
 		a := s.Start("a")
 		time.Sleep(time.Minute)
 		a.Leads()
@@ -307,8 +238,7 @@ func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
 func TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.Runs("a")
-		lock, who := s.Shield("a", s.Server)
-		a := s.Elect(lock, who, nil)
+		a := s.Elect(s.Shield("a", s.Server), "a", nil)
 		if _, took := a.Leads(); took != 5*time.Second {
 			t.Errorf("a leads after %v", took)
 		}
@@ -318,7 +248,7 @@ func TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided(t *testing.T) {
 		if _, took := b.Leads(); took != 0 {
 			t.Errorf("b, long settled, leads %v after the release", took)
 		}
-		if n := s.Asked("e " + strings.TrimSuffix(multilocktest.MapPath, "/lock")); n != 0 {
+		if n := s.Asked("e " + multilocktest.MapsPath); n != 0 {
 			t.Errorf("%d writes of the ConfigMap", n)
 		}
 	})

@@ -4,13 +4,11 @@
 package shield_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
-	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
 
 // TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade, and shields are made at the rate
@@ -24,16 +22,14 @@ func TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade(t *testing.T)
 		a.Stays()
 		s.Shielded(1)
 		s.Server.Delete(multilocktest.MapPath)
-		if took, cause := a.Loses(); took != 0 || !errors.Is(cause, shield.ErrLegacy) {
-			t.Errorf("the term ended after %v: %v", took, cause)
-		}
+		s.LosesToLegacy(a, 0)
 		s.Forget()
 		const span = 2 * time.Minute
 		for began := time.Now(); time.Since(began) < span; time.Sleep(50 * time.Millisecond) {
 			s.Server.Delete(multilocktest.MapPath)
 		}
 		a.Leads() // once nothing deletes it any more
-		if n, most := s.Asked("create "+multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")]), int(span/time.Second); n > most {
+		if n, most := s.Asked("create "+multilocktest.MapsPath), int(span/time.Second); n > most {
 			t.Errorf("%d shields in %v", n, span)
 		}
 	})

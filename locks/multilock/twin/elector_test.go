@@ -18,6 +18,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
+	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 )
 
 const (
@@ -62,7 +63,7 @@ func (s *twinStage) start(identity string) *twinSeat {
 	s.t.Helper()
 	_, governing, legacy := s.twin()
 	c := &twinSeat{governing: governing, legacy: legacy}
-	c.Seat = s.Seat(election.Config{Lock: twinOf(guardedLock{governing, c}, legacy), Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce})
+	c.Seat = s.Seat(election.Config{Lock: twinOf(guardedLock{governing, c}, legacy), Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: multilocktest.AtOnce})
 	c.Start()
 	s.t.Cleanup(func() { c.fail(lockstest.Fault{}, lockstest.Fault{}) })
 	return c
@@ -177,22 +178,8 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome(t *te
 	}
 }
 
-// halfBlind has a candidate lead, and another follow whose view of one record stands still from
-// now on, as a server's cache may. Its watch of the other shows each renewal.
-func halfBlind(t *testing.T, blind func(*twinSeat), f func(s *twinStage, a, b *twinSeat)) {
-	t.Helper()
-	twinScenario(t, func(s *twinStage) {
-		a := s.start("a")
-		a.Leads()
-		b := s.start("b")
-		time.Sleep(twinLease)
-		blind(b)
-		late := lockstest.Fault{Delay: twinInterval / 8, Mute: true} // renewals land after b's lease is over, not at that instant
-		a.fail(late, late)
-		f(s, a, b)
-	})
-}
-
+// TestS3WhoSeesRenewalsOnOneOfBothRecordsTakesNeither: its view of the other stands still, as a server's
+// cache may.
 func TestS3WhoSeesRenewalsOnOneOfBothRecordsTakesNeither(t *testing.T) {
 	mute, blind := lockstest.Fault{Mute: true}, lockstest.Fault{Mute: true, LoseReads: true}
 	for name, fault := range map[string]func(*twinSeat){
@@ -202,7 +189,14 @@ func TestS3WhoSeesRenewalsOnOneOfBothRecordsTakesNeither(t *testing.T) {
 		"the legacy object's watch is silent, nor is it read": func(b *twinSeat) { b.legacy.Set(blind) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			halfBlind(t, fault, func(s *twinStage, a, _ *twinSeat) {
+			twinScenario(t, func(s *twinStage) {
+				a := s.start("a")
+				a.Leads()
+				b := s.start("b")
+				time.Sleep(twinLease)
+				fault(b)
+				late := lockstest.Fault{Delay: twinInterval / 8, Mute: true} // renewals land after b's lease is over, not at that instant
+				a.fail(late, late)
 				time.Sleep(10 * twinLease)
 				a.Stays()
 				if got := s.holders(); got != "a, a" {
@@ -245,7 +239,3 @@ func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
 		})
 	}
 }
-
-// atOnce is a takeover delay of zero, without the spread of candidates that do not know each
-// other.
-func atOnce(election.Takeover) time.Duration { return 0 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -28,18 +29,25 @@ import (
 )
 
 func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
-	for _, kind := range []annotation.Kind{annotation.ConfigMaps, annotation.Endpoints} {
-		t.Run(string(kind), func(t *testing.T) {
+	for name, in := range map[string]struct {
+		kind  annotation.Kind
+		phase record.Phase
+	}{
+		"configmaps": {annotation.ConfigMaps, record.PhaseDual}, "endpoints": {annotation.Endpoints, record.PhaseDual},
+		"clean": {annotation.Endpoints, record.PhaseClean},
+	} {
+		t.Run(name, func(t *testing.T) {
 			servers := map[locks.Lock]*apitest.Server{}
 			lockstest.RunSuite(t, lockstest.Suite{
 				New: func(t *testing.T) locks.Lock {
 					server := apitest.NewServer()
-					twin := realTwin(t, server, kind)
+					twin := realTwin(t, server, in.kind)
+					twin.phase.Note(record.Stage{Phase: in.phase, Step: 2})
 					servers[twin] = server
 					return twin
 				},
 				Delete: func(_ *testing.T, l locks.Lock) {
-					servers[l].Delete("/api/v1/namespaces/ns/" + string(kind) + "/lock")
+					servers[l].Delete("/api/v1/namespaces/ns/" + string(in.kind) + "/lock")
 					servers[l].Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock")
 				},
 				StoreNothing: func(_ *testing.T, l locks.Lock) { servers[l].StoreNothing() },

@@ -6,6 +6,7 @@
 package multilocktest
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,9 +24,11 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -37,10 +40,11 @@ import (
 
 // The paths of the objects on the API server.
 const (
-	MapPath    = "/api/v1/namespaces/ns/configmaps/lock"
+	MapsPath   = "/api/v1/namespaces/ns/configmaps"
+	MapPath    = MapsPath + "/lock"
 	PodsPath   = "/api/v1/namespaces/ns/pods/"
-	LeasePath  = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
 	LeasesPath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+	LeasePath  = LeasesPath + "/lock"
 )
 
 // Stage is an API server with candidates and legacy pods, in a bubble of
@@ -91,6 +95,12 @@ func (v *voice) Write(p []byte) (int, error) {
 
 func (v *voice) Flush() { v.ResponseWriter.(http.Flusher).Flush() }
 
+// Ends stops the candidate and waits until it has stopped.
+func (c *Seat) Ends() {
+	c.Stop()
+	_ = c.Wait()
+}
+
 // Scenario runs f in a bubble of virtual time.
 func Scenario(t *testing.T, f func(s *Stage)) {
 	t.Helper()
@@ -107,9 +117,16 @@ func Scenario(t *testing.T, f func(s *Stage)) {
 	})
 }
 
-// RefuseTo refuses requests with that verb and path; none for an empty verb.
-func (s *Stage) RefuseTo(verb, path string) {
-	s.Refuses(func(v, p string) bool { return v == verb && p == path })
+func (s *Stage) must(err error) {
+	s.T.Helper()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// RefuseTo refuses requests with that verb whose path has this at its end; none for an empty verb.
+func (s *Stage) RefuseTo(verb, end string) {
+	s.Refuses(func(v, path string) bool { return v == verb && strings.HasSuffix(path, end) })
 }
 
 // Refuses refuses the requests for which f is true from now on; a nil f refuses none.
@@ -128,8 +145,10 @@ func (s *Stage) Runs(name string) {
 	})
 }
 
-// Holds makes the ConfigMap the lock of a legacy pod.
+// Holds adds a legacy pod, and makes the ConfigMap its lock.
 func (s *Stage) Holds(pod string) {
+	s.Runs(pod)
+	s.Server.Delete(MapPath)
 	s.Server.Put(MapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: "lock", Namespace: "ns", UID: types.UID("map-of-" + pod),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod, UID: types.UID("uid-" + pod)}},
@@ -142,40 +161,38 @@ func (s *Stage) Start(name string, change ...func(*shield.Config)) *Seat {
 	s.T.Helper()
 	s.Runs(name)
 	to := &Way{Handler: s.Server}
-	lock, candidate := s.Shield(name, to, change...)
 	defer synctest.Wait()
 	defer time.Sleep(5 * time.Second)
-	return s.Elect(lock, candidate, to)
+	return s.Elect(s.Shield(name, to, change...), name, to)
+}
+
+// Config returns the configuration of a candidate in a pod of that name.
+func (s *Stage) Config(name string, to http.Handler) multilock.Config {
+	return multilock.Config{
+		Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
+		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
+		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+		Timing:    timing.Timing{}.WithDefaults(),
+	}
 }
 
 // Shield returns the lock of a candidate in that pod.
-func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Config)) (*shield.Lock, locks.Candidate) {
+func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Config)) *shield.Lock {
 	s.T.Helper()
-	who := locks.Candidate{Identity: name, Zone: "z-" + name}
-	config := shield.Config{
-		Config: multilock.Config{
-			Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-			Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
-			Candidate: who,
-			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
-		},
-		Apps:        apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
-		PodSelector: "app=op",
-	}
+	config := shield.Config{Config: s.Config(name, to), Apps: apitest.Wire(s.T, to, appsv1.SchemeGroupVersion), PodSelector: "app=op"}
 	for _, f := range change {
 		f(&config)
 	}
 	lock, err := shield.New(config)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return lock, who
+	s.must(err)
+	return lock
 }
 
 // StartPlain starts a candidate in mode lease, and waits until all goroutines are idle.
 func (s *Stage) StartPlain(name string, change ...func(*multilock.Config)) *Seat {
 	s.T.Helper()
-	return s.Elect(s.Plain(name, change...), locks.Candidate{Identity: name}, nil)
+	return s.Elect(s.Plain(name, change...), name, nil)
 }
 
 // Plain is a candidate in mode lease: its lock and what keeps its presence.
@@ -188,30 +205,31 @@ type Plain struct {
 func (s *Stage) Plain(name string, change ...func(*multilock.Config)) *Plain {
 	s.T.Helper()
 	s.Runs(name)
-	config := multilock.Config{
-		Lease:     lease.Config{Client: apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:      apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion),
-		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
-		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
-	}
+	config := s.Config(name, s.Server)
 	for _, f := range change {
 		f(&config)
 	}
-	config.Timing = config.Timing.WithDefaults()
 	keeper := candidate.NewKeeper(config, presence.Alone, false, nil)
 	lock, err := phase.NewLease(config.Lease, config.Core, config.Timing, keeper)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	s.must(err)
 	return &Plain{lock, keeper}
 }
 
-// Elect starts a candidate with that lock, and waits until all goroutines are idle.
-func (s *Stage) Elect(lock locks.Lock, candidate locks.Candidate, to *Way) *Seat {
+// Elect starts a candidate of that name with that lock, and waits until all goroutines are idle.
+func (s *Stage) Elect(lock locks.Lock, name string, to *Way) *Seat {
 	s.T.Helper()
+	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
 	c := &Seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, TakeoverDelay: AtOnce}), to}
 	c.Start()
 	return c
+}
+
+// LosesToLegacy checks that c's term ends within most, because its legacy lock was lost.
+func (s *Stage) LosesToLegacy(c *Seat, most time.Duration) {
+	s.T.Helper()
+	if took, cause := c.Loses(); took > most || !errors.Is(cause, shield.ErrLegacy) {
+		s.T.Errorf("the term ended after %v: %v", took, cause)
+	}
 }
 
 // Waits checks that c does not lead for a minute, and what it waits for.
@@ -228,14 +246,18 @@ func (s *Stage) Waits(c *Seat, why string) {
 func (s *Stage) ConfigMap() ownerref.Record {
 	s.T.Helper()
 	m, err := ownerref.New(ownerref.Config{Core: apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	s.must(err)
 	r, err := m.Read(s.T.Context())
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	s.must(err)
 	return r
+}
+
+// Stands checks what kind of ConfigMap exists.
+func (s *Stage) Stands(want ownerref.Kind) {
+	s.T.Helper()
+	if r := s.ConfigMap(); r.Kind != want {
+		s.T.Errorf("there stands %+v, want one that is %s", r, want)
+	}
 }
 
 // Shielded checks that an armed shield with that many presences exists.
@@ -256,22 +278,21 @@ func (s *Stage) Phase(phase string, step int) {
 	synctest.Wait()
 }
 
-// Holder returns the holder of the Lease.
-func (s *Stage) Holder() string {
-	s.Server.Mu.Lock()
-	defer s.Server.Mu.Unlock()
-	holder, _ := s.Server.Objects[LeasePath]["spec"].(apitest.Object)["holderIdentity"].(string)
-	return holder
+// OnLease returns the Lease as it is read.
+func (s *Stage) OnLease() locks.Snapshot {
+	s.T.Helper()
+	l, err := lease.New(s.Config("", s.Server).Lease)
+	s.must(err)
+	now, err := l.Read(s.T.Context())
+	s.must(err)
+	return now
 }
 
 // PhaseIs checks that the Lease carries that phase.
-func (s *Stage) PhaseIs(want string) {
+func (s *Stage) PhaseIs(want record.Phase) {
 	s.T.Helper()
-	s.Server.Mu.Lock()
-	defer s.Server.Mu.Unlock()
-	a, _ := s.Server.Objects[LeasePath]["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-	if a["zonelect.dev/phase"] != want {
-		s.T.Errorf("the phase on the Lease is %v, want %s", a["zonelect.dev/phase"], want)
+	if got := record.StageOf(s.OnLease().Version).Phase; got != want {
+		s.T.Errorf("the phase on the Lease is %v, want %s", got, want)
 	}
 }
 
@@ -304,9 +325,7 @@ func (s *Stage) Presences() []presence.Object {
 	s.T.Helper()
 	synctest.Wait()
 	all, err := presence.List(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", "lock")
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	s.must(err)
 	return all
 }
 
@@ -321,14 +340,11 @@ func (s *Stage) Presence(pod string) presence.Object {
 	return all[i]
 }
 
-// LandsLate has each write land so late whose path begins with one of these.
-func (s *Stage) LandsLate(by time.Duration, paths ...string) {
+// LandsLate has each write land so late whose path begins with prefix.
+func (s *Stage) LandsLate(by time.Duration, prefix string) {
 	s.Server.Mu.Lock()
 	defer s.Server.Mu.Unlock()
 	s.Server.Landing = func(r *http.Request) bool {
-		if !slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(r.URL.Path, path) }) {
-			return true
-		}
-		return sleep.For(r.Context(), by) == nil
+		return !strings.HasPrefix(r.URL.Path, prefix) || sleep.For(r.Context(), by) == nil
 	}
 }
