@@ -11,8 +11,10 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 )
 
-// mostFronts is how many API servers there are over one store.
-const mostFronts = 3
+const (
+	mostFronts = 3  // API servers over one store
+	few        = 20 // changes: what a cache that goes back is behind at most
+)
 
 // onCaches are the faults of the watch caches of API servers.
 var onCaches = []fault{stall, stall, trail, revert, revert}
@@ -20,7 +22,6 @@ var onCaches = []fault{stall, stall, trail, revert, revert}
 // fronts are the API servers over one store. Each has a watch cache of its own.
 type fronts struct {
 	all []*apitest.Front
-	few int // changes: what a cache that goes back is behind at most
 
 	mu     sync.Mutex
 	faults [mostFronts]int // counts those of each
@@ -28,7 +29,7 @@ type fronts struct {
 
 func newFronts(w *world, store *apitest.Server) *fronts {
 	dice := rand.New(rand.NewPCG(w.seed, 4))
-	f := &fronts{few: 20}
+	f := &fronts{}
 	for range mostFronts {
 		front := store.NewFront()
 		front.Waits = dice.IntN(2) == 0
@@ -49,7 +50,7 @@ func (f *fronts) harm(s step) {
 	case trail:
 		f.all[n].Lag(s.degree)
 	case revert:
-		f.all[n].Restart(degree / mostFronts % f.few)
+		f.all[n].Restart(degree / mostFronts % few)
 	}
 	f.faults[n]++
 	fault := f.faults[n]

@@ -496,27 +496,21 @@ func (w *world) hideAgain(by *process) {
 	}
 }
 
-// linkFault is the effect of a step on the way of one process.
-func linkFault(s step) (lockstest.Fault, bool) {
+// linkFaults are the effects of steps on the way of one process, besides those of a degree.
+var linkFaults = map[fault]lockstest.Fault{
+	cut: {Hang: true}, oneWay: {LoseAnswers: true, Mute: true}, mute: {Mute: true}, lose: {LoseAnswers: true},
+	pause: {Late: true}, pretend: {Unstored: true},
+}
+
+func linkFault(s step) (f lockstest.Fault, ok bool) {
 	switch s.fault {
-	case cut:
-		return lockstest.Fault{Hang: true}, true
-	case oneWay:
-		return lockstest.Fault{LoseAnswers: true, Mute: true}, true
-	case mute:
-		return lockstest.Fault{Mute: true}, true
-	case lose:
-		return lockstest.Fault{LoseAnswers: true}, true
 	case slow:
 		return lockstest.Fault{Delay: s.degree}, true
 	case refuse:
 		return lockstest.Fault{Err: refusals[int(s.degree/time.Millisecond)%len(refusals)]}, true
-	case pause:
-		return lockstest.Fault{Late: true}, true
-	case pretend:
-		return lockstest.Fault{Unstored: true}, true
 	}
-	return lockstest.Fault{}, false
+	f, ok = linkFaults[s.fault]
+	return f, ok
 }
 
 // inject makes a process's link fail for a while, or until the next fault.
