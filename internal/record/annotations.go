@@ -78,72 +78,12 @@ const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
 // reads as absent, and [Check] refuses to write it.
 const MaxText = 1024
 
-// field ties one annotation to one field of the details. Exactly one of the
-// pointers is set.
-type field struct {
-	key      string
-	text     *string
-	number   *uint64
-	handover *locks.Handover
-	pod      *locks.Pod
-}
-
-// fields lists every annotation of d. Reading and writing both walk this list,
-// so that neither can forget one.
-func fields(d *locks.Details) []field {
-	return []field{
-		{key: AnnotationHolder, text: &d.Holder},
-		{key: AnnotationReleased, number: &d.Released},
-		{key: AnnotationZone, text: &d.Zone},
-		{key: AnnotationNode, text: &d.Node},
-		{key: AnnotationPod, pod: &d.Pod},
-		{key: AnnotationProcessLock, text: &d.ProcessLock},
-		{key: AnnotationToken, number: &d.Token},
-		{key: AnnotationNonce, text: &d.Nonce},
-		{key: AnnotationTrace, text: &d.Trace},
-		{key: AnnotationHandover, handover: &d.Handover},
-		{key: AnnotationRequest, text: &d.Request},
-		{key: AnnotationRefused, text: &d.Refused},
-		{key: AnnotationWaits, text: &d.Waits},
-	}
-}
-
-// decode sets the field from an annotation's value; garbage leaves it zero.
-func (f field) decode(value string) {
-	switch {
-	case f.number != nil:
-		*f.number = parseNumber(value)
-	case f.handover != nil:
-		*f.handover = parseHandover(value)
-	case f.pod != nil:
-		*f.pod = parsePod(value)
-	default:
-		*f.text = readText(value)
-	}
-}
-
 // readText returns value, or nothing if it counts as garbage.
 func readText(value string) string {
 	if len(value) > MaxText {
 		return ""
 	}
 	return value
-}
-
-// encode returns the annotation's value, empty for a zero field.
-func (f field) encode() string {
-	switch {
-	case f.text != nil:
-		return *f.text
-	case f.handover != nil:
-		return formatHandover(*f.handover)
-	case f.pod != nil:
-		return f.pod.String()
-	case *f.number == 0:
-		return ""
-	default:
-		return strconv.FormatUint(*f.number, 10)
-	}
 }
 
 // handover is the JSON of a locks.Handover.
@@ -174,7 +114,7 @@ func parseHandover(s string) locks.Handover {
 
 // parsePod returns the pod whose String is value.
 func parsePod(value string) locks.Pod {
-	name, uid, _ := strings.Cut(readText(value), "/")
+	name, uid, _ := strings.Cut(value, "/")
 	if name == "" || uid == "" {
 		return locks.Pod{}
 	}
@@ -191,25 +131,62 @@ func parseNumber(s string) uint64 {
 	return n
 }
 
+// formatNumber returns nothing for zero.
+func formatNumber(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
 // ReadDetails returns the details in an object's annotations. It never fails: values that
 // make no sense read as absent.
 func ReadDetails(annotations map[string]string) locks.Details {
-	var d locks.Details
-	for _, f := range fields(&d) {
-		f.decode(annotations[f.key])
+	text := func(key string) string { return readText(annotations[key]) }
+	return locks.Details{
+		Holder:      text(AnnotationHolder),
+		Released:    parseNumber(annotations[AnnotationReleased]),
+		Zone:        text(AnnotationZone),
+		Node:        text(AnnotationNode),
+		Pod:         parsePod(text(AnnotationPod)),
+		ProcessLock: text(AnnotationProcessLock),
+		Token:       parseNumber(annotations[AnnotationToken]),
+		Nonce:       text(AnnotationNonce),
+		Trace:       text(AnnotationTrace),
+		Handover:    parseHandover(annotations[AnnotationHandover]),
+		Request:     text(AnnotationRequest),
+		Refused:     text(AnnotationRefused),
+		Waits:       text(AnnotationWaits),
 	}
-	return d
+}
+
+// written returns the annotations that hold d; those of zero fields are empty.
+func written(d locks.Details) map[string]string {
+	return map[string]string{
+		AnnotationHolder:      d.Holder,
+		AnnotationReleased:    formatNumber(d.Released),
+		AnnotationZone:        d.Zone,
+		AnnotationNode:        d.Node,
+		AnnotationPod:         d.Pod.String(),
+		AnnotationProcessLock: d.ProcessLock,
+		AnnotationToken:       formatNumber(d.Token),
+		AnnotationNonce:       d.Nonce,
+		AnnotationTrace:       d.Trace,
+		AnnotationHandover:    formatHandover(d.Handover),
+		AnnotationRequest:     d.Request,
+		AnnotationRefused:     d.Refused,
+		AnnotationWaits:       d.Waits,
+	}
 }
 
 // WriteDetails sets or deletes our annotations in place and returns the map,
-// which it makes if there is none and one is needed.
+// which it makes if there is none.
 func WriteDetails(annotations map[string]string, d locks.Details) map[string]string {
-	for _, f := range fields(&d) {
-		value := f.encode()
-		if annotations == nil && value != "" {
-			annotations = make(map[string]string)
-		}
-		set(annotations, f.key, value)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for key, value := range written(d) {
+		set(annotations, key, value)
 	}
 	return annotations
 }

@@ -5,7 +5,6 @@ package record
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/zonelect/zonelect/locks"
@@ -16,12 +15,6 @@ const AnnotationPrevious = "zonelect.dev/previous"
 
 // MaxPrevious is the longest text in AnnotationPrevious, in bytes. A longer one counts as garbage.
 const MaxPrevious = 512
-
-// A cause is a short word of these letters.
-const (
-	mostCause    = 32
-	causeLetters = "abcdefghijklmnopqrstuvwxyz-"
-)
 
 // previous is the JSON of a locks.Previous.
 type previous struct {
@@ -49,15 +42,9 @@ func formatPrevious(p locks.Previous) string {
 // as absent.
 func parsePrevious(text string) locks.Previous {
 	var p previous
-	if len(text) > MaxPrevious || json.Unmarshal([]byte(text), &p) != nil ||
-		p.Cause == "" || len(p.Cause) > mostCause || strings.Trim(p.Cause, causeLetters) != "" {
+	if len(text) > MaxPrevious || json.Unmarshal([]byte(text), &p) != nil || p.Cause == "" {
 		return locks.Previous{}
 	}
-	if p.Until = p.Until.UTC(); p.Until.Year() < 1970 || p.Until.Year() > 9999 {
-		p.Until = time.Time{}
-	}
-	if again, err := json.Marshal(p); err != nil || len(again) > MaxPrevious {
-		return locks.Previous{}
-	}
+	p.Until = p.Until.UTC() // so that equal records are equal
 	return locks.Previous(p)
 }

@@ -6,7 +6,6 @@ package record
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -94,17 +93,13 @@ func leaseOf(v locks.Version) *coordinationv1.Lease {
 }
 
 // WriteStage sets the annotations of s in place, or deletes them for the zero Stage, and
-// returns the map. It makes the map if there is none and one is needed.
+// returns the map. It makes the map if there is none.
 func WriteStage(annotations map[string]string, s Stage) map[string]string {
-	if annotations == nil && s != (Stage{}) {
-		annotations = make(map[string]string)
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
 	set(annotations, AnnotationPhase, string(s.Phase))
-	step := ""
-	if s.Step != 0 {
-		step = strconv.FormatUint(s.Step, 10)
-	}
-	set(annotations, AnnotationPhaseStep, step)
+	set(annotations, AnnotationPhaseStep, formatNumber(s.Step))
 	return annotations
 }
 

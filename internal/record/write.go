@@ -6,7 +6,9 @@ package record
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,13 +37,9 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	lease.Spec.LeaseTransitions = &r.Transitions
 	lease.Annotations = WriteDetails(lease.Annotations, r.Details)
 	if r.Evacuated != "" {
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationEvacuated, r.Evacuated)
+		lease.Annotations[AnnotationEvacuated] = r.Evacuated
 	}
-	if text := formatPrevious(r.Previous); text != "" {
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationPrevious, text)
-	} else {
-		delete(lease.Annotations, AnnotationPrevious)
-	}
+	set(lease.Annotations, AnnotationPrevious, formatPrevious(r.Previous))
 	return lease
 }
 
@@ -56,15 +54,12 @@ func Check(r locks.Record) error {
 	if r.Transitions < 0 {
 		errs = append(errs, fmt.Errorf("%w: its number of transitions %d is negative", ErrUnwritable, r.Transitions))
 	}
-	if len(r.Holder) > MaxText {
-		errs = append(errs, fmt.Errorf("%w: the holder's identity has %d bytes, at most %d are read back", ErrUnwritable, len(r.Holder), MaxText))
-	}
-	if to := len(r.Details.Handover.To); to > MaxText {
-		errs = append(errs, fmt.Errorf("%w: the successor's identity has %d bytes, at most %d are read back", ErrUnwritable, to, MaxText))
-	}
-	for _, f := range fields(&r.Details) {
-		if f.text != nil && len(*f.text) > MaxText {
-			errs = append(errs, fmt.Errorf("%w: %s has %d bytes, at most %d are read back", ErrUnwritable, f.key, len(*f.text), MaxText))
+	texts := written(r.Details)
+	texts["the holder's identity"] = r.Holder
+	texts[AnnotationHandover] = r.Details.Handover.To // without the rest of the JSON
+	for _, what := range slices.Sorted(maps.Keys(texts)) {
+		if size := len(texts[what]); size > MaxText {
+			errs = append(errs, fmt.Errorf("%w: %s has %d bytes, at most %d are read back", ErrUnwritable, what, size, MaxText))
 		}
 	}
 	return errors.Join(errs...)
