@@ -52,9 +52,6 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if cfg.Transport != nil {
 		return nil, errors.New("transport: rest.Config.Transport is set, but an election needs connections of its own: leave it nil, and use WrapTransport to see the requests")
 	}
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("transport: %w", err)
-	}
 	list, err := servers(cfg, o.Servers)
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
@@ -77,9 +74,6 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 		dial.auth.Proxy = http.ProxyFromEnvironment
 	}
 	p, err := newPool(dial)
-	if err == nil {
-		err = p.proxyAllows(list)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
@@ -167,26 +161,4 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Header.Del("Retry-After")
 	}
 	return resp, nil
-}
-
-// proxyAllows refuses several servers behind a proxy, which would get the first one's name in
-// every request.
-func (p *pool) proxyAllows(list []server) error {
-	if len(list) < 2 {
-		return nil
-	}
-	for _, s := range list {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url.String(), nil)
-		if err != nil {
-			return fmt.Errorf("API server address %s: %w", s.url, err)
-		}
-		via, err := p.dial.auth.Proxy(req)
-		if err != nil {
-			return fmt.Errorf("asking for the proxy to %s: %w", s.url, err)
-		}
-		if via != nil {
-			return fmt.Errorf("a proxy stands before %s, so that only one API server address can be used: give one, or list the addresses in NO_PROXY", s.url)
-		}
-	}
-	return nil
 }
