@@ -28,7 +28,6 @@ package operator
 //
 //	election.go                     Options.Become          the election, for a program that blocks until it leads; until done, or the end of its context
 //	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
-//	election.go                     Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that
 //	election.go                     Election.Run            says now and then that it cannot go on; until the end of Run
 //	internal/events/events.go       Post                    posts Events; until the end of Run
 //	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops

@@ -28,6 +28,7 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/operator/internal/events"
+	"github.com/zonelect/zonelect/zone"
 )
 
 // Election is an operator's part in its election: an election.Elector with all that it needs.
@@ -135,15 +136,16 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 
 // prepare finds out where this process runs, and makes all that its elector needs.
 func (e *Election) prepare(ctx context.Context, name string, o Options) (election.Config, error) {
-	o, err := o.resolved()
-	if err := errors.Join(err, o.validate(name)); err != nil {
+	if err := o.validate(name); err != nil {
 		return election.Config{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	o.Logger = logger(ctx, o)
 	e.options, e.log = o, o.Logger
 	c := election.Config{
-		Timing: o.Timing, TakeoverDelay: o.takeoverDelay(), Health: o.Health,
-		WaitOnAbsent: o.WaitOnAbsent && !o.Disabled, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
+		Timing: o.Timing, Health: o.Health, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
+	}
+	if !o.Disabled {
+		c.WaitOnAbsent, c.TakeoverDelay = o.WaitOnAbsent, zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.TakeoverDelay
 	}
 	if !o.WorkOutlivesProcess {
 		c.ProcessLock = processLock
@@ -151,6 +153,7 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 	if o.ExitOnOverrun {
 		c.OnOverrun = e.exitOnOverrun
 	}
+	var err error
 	switch {
 	case e.group != nil:
 		err = e.join(&c, name)
@@ -197,18 +200,19 @@ func (e *Election) place(ctx context.Context, c *election.Config, name string) e
 
 // lock makes the lock of the mode.
 func (e *Election) lock(name string) (locks.Lock, error) {
-	o, env := e.options, e.environment
-	if o.Mode == "" || o.Mode == ModeLease {
+	l, env := e.options.Legacy, e.environment
+	mode := l.mode()
+	if mode == ModeLease {
 		lock, keeper, err := env.Plain(name)
 		e.roster = keeper
 		return lock, err
 	}
-	if kind, elected := annotated[o.LegacyKind]; elected {
-		lock, err := env.Twin(name, twin.Config{Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode)})
+	if kind, two := annotated[l.ResourceLock]; two {
+		lock, err := env.Twin(name, twin.Config{Kind: kind, LegacyName: l.Name, Mode: multilock.Mode(mode)})
 		e.roster = lock
 		return lock, err
 	}
-	lock, err := env.Shield(name, shield.Config{LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), PodSelector: o.PodSelector, LegacyGrace: o.LegacyGrace})
+	lock, err := env.Shield(name, shield.Config{LegacyName: l.Name, Mode: multilock.Mode(mode), PodSelector: l.PodSelector, LegacyGrace: l.Grace})
 	e.roster = lock
 	return lock, err
 }
@@ -298,9 +302,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { tellHealth(transitions, e.roster) })
 	}
-	if e.options.OnNewLeader != nil {
-		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it runs program code
-	}
 	transitions := e.Subscribe(telling)
 	tellers.Go(func() { remind(e.log, transitions) })
 	if !e.options.NoEvents && e.environment != nil {
@@ -309,17 +310,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		}
 	}
 	return e.Elector.Run(ctx, lead)
-}
-
-// tellNewLeaders calls tell whenever the leader changes.
-func tellNewLeaders(transitions <-chan election.Transition, tell func(identity string)) {
-	last := ""
-	for t := range transitions {
-		if holder := t.Status.Holder; holder != "" && holder != last {
-			last = holder
-			tell(holder)
-		}
-	}
 }
 
 // tellHealth tells the other candidates whether this one is healthy.

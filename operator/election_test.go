@@ -175,14 +175,13 @@ func TestOptionsThatCannotWorkAreRefusedWithWhatToDo(t *testing.T) {
 	_, good := inPod(t)
 	for want, change := range map[string]func(*Options) string{
 		"has no name":                  func(*Options) string { return "" },
-		`mode "dul" is unknown`:        func(o *Options) string { o.Mode = "dul"; return "op" },
-		`legacy kind "x" is unknow`:    func(o *Options) string { o.LegacyKind = "x"; return "op" },
+		`mode "dul" is unknown`:        func(o *Options) string { o.Legacy.Mode = "dul"; return "op" },
 		"LeaseDuration":                func(o *Options) string { o.Timing.LeaseDuration = time.Second; return "op" },
 		"preferred zone 2 of 2 has no": func(o *Options) string { o.PreferredZones = []string{"za", ""}; return "op" },
 		`zone "za" is named twice`:     func(o *Options) string { o.PreferredZones = []string{"za", "zb", "za"}; return "op" },
 		`zone " zb" is not a zone`:     func(o *Options) string { o.PreferredZones = []string{"za", " zb"}; return "op" },
 		"POD_UID": func(o *Options) string {
-			o.Mode = ModeAuto
+			o.Legacy.Mode = ModeAuto
 			t.Setenv("POD_UID", "")
 			return "op"
 		},
@@ -219,11 +218,11 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	if !slices.Equal(o.PreferredZones, []string{"za", "zb"}) {
 		t.Errorf("the preferred zones are %q", o.PreferredZones)
 	}
-	if o.Mode != ModeAuto || !o.Disabled || o.Name != "mine" || o.LegacyGrace != legacypods.GraceDefault {
+	if o.Legacy.Mode != ModeAuto || !o.Disabled || o.Name != "mine" || o.Legacy.Grace != legacypods.GraceDefault {
 		t.Errorf("the options are %+v", o)
 	}
-	if err := fs.Parse([]string{"--leader-elect-legacy-grace=0"}); err != nil || o.LegacyGrace >= 0 {
-		t.Errorf("a grace of zero turns into %v, want never: %v", o.LegacyGrace, err)
+	if err := fs.Parse([]string{"--leader-elect-legacy-grace=0"}); err != nil || o.Legacy.Grace >= 0 {
+		t.Errorf("a grace of zero turns into %v, want never: %v", o.Legacy.Grace, err)
 	}
 	if err := fs.Parse([]string{"--leader-elect"}); err != nil || o.Disabled {
 		t.Errorf("--leader-elect alone: disabled %v, %v", o.Disabled, err)
@@ -231,25 +230,18 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 }
 
 func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
-	expired := election.Takeover{Cause: status.CauseExpired, PreviousZone: "za", Candidate: locks.Candidate{Identity: "me", Zone: "zc"}}
-	const interval = timing.DefaultRenewInterval
-	own := func(election.Takeover) time.Duration { return time.Minute }
-	spread := expired.Spread(election.Timing{}) // it knows no peers
-	for name, tc := range map[string]struct {
-		options Options
-		zone    string
-		want    time.Duration
-	}{
-		"nothing is preferred":        {Options{}, "zb", spread},
-		"but the failed leader's":     {Options{}, "za", interval + spread},
-		"preferred":                   {Options{PreferredZones: []string{"zb"}}, "zb", spread},
-		"not preferred":               {Options{PreferredZones: []string{"zb"}}, "zc", interval + spread},
-		"with a timing of its own":    {Options{Timing: timing.Fast()}, "za", timing.Fast().RenewInterval + expired.Spread(timing.Fast())},
-		"the program has its own way": {Options{PreferredZones: []string{"zb"}, TakeoverDelay: own}, "zb", time.Minute},
-	} {
-		expired.Candidate.Zone = tc.zone
-		if got := tc.options.takeoverDelay()(expired); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
+	_, o := inPod(t)
+	o.PreferredZones, o.Timing = []string{"zb"}, timing.Fast()
+	var c election.Config
+	if _, err := newElection(t.Context(), "op", o, func(made *election.Config) { c = *made }, nil); err != nil {
+		t.Fatal(err)
+	}
+	expired := election.Takeover{Cause: status.CauseExpired, PreviousZone: "za", Candidate: locks.Candidate{Identity: "me", Zone: "zb"}}
+	spread := expired.Spread(timing.Fast()) // it knows no peers
+	for zone, want := range map[string]time.Duration{"zb": spread, "zc": o.Timing.RenewInterval + spread} {
+		expired.Candidate.Zone = zone
+		if got := c.TakeoverDelay(expired); got != want {
+			t.Errorf("in zone %s: %v, want %v", zone, got, want)
 		}
 	}
 }
@@ -339,7 +331,9 @@ func probed(e *Election) (int, string) {
 func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})
-		e, err := New(t.Context(), "op", Options{Disabled: true, TakeoverDelay: func(election.Takeover) time.Duration { <-let; return 0 }})
+		e, err := newElection(t.Context(), "op", Options{Disabled: true}, func(c *election.Config) {
+			c.TakeoverDelay = func(election.Takeover) time.Duration { <-let; return 0 }
+		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,41 +413,6 @@ func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
 	}
 	if _, err := New(logr.NewContext(t.Context(), logr.Discard()), "op", Options{Disabled: true}); err != nil || len(told.lines) > 0 {
 		t.Errorf("slog's default was told %d lines though the context says to drop them; %v", len(told.lines), err)
-	}
-}
-
-func TestOnNewLeaderIsToldInOrderOneAtATimeAndDelaysNothing(t *testing.T) {
-	_, o := inPod(t)
-	o.Self.Identity = "me"
-	told, let := make(chan string), make(chan struct{})
-	o.OnNewLeader = func(identity string) { told <- identity; <-let }
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan error)
-	began := make(chan struct{})
-	go func() {
-		over <- Run(ctx, "op", func(ctx context.Context, _ election.Term) error { close(began); <-ctx.Done(); return nil }, o)
-	}()
-	if first := <-told; first != "me" {
-		t.Errorf("it is told of %q first", first)
-	}
-	<-began // though the call has not returned
-	cancel()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
-	close(let)
-}
-
-func TestEachNewLeaderIsToldOnce(t *testing.T) {
-	transitions := make(chan election.Transition, 9)
-	for _, holder := range []string{"", "a", "a", "", "a", "b", "me", "b"} {
-		transitions <- election.Transition{Status: election.Status{Holder: holder}}
-	}
-	close(transitions)
-	var told []string
-	tellNewLeaders(transitions, func(identity string) { told = append(told, identity) })
-	if !slices.Equal(told, []string{"a", "b", "me", "b"}) {
-		t.Errorf("told of %q", told)
 	}
 }
 

@@ -44,8 +44,8 @@ func inBubble(t *testing.T, do func(t *testing.T, server *apitest.Server, o Opti
 func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"lease":  func(*Options) {},
-		"auto":   func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
-		"twin":   func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
+		"auto":   func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, PodSelector: "app=op"} },
+		"twin":   func(o *Options) { o.Legacy.ResourceLock = "configmapsleases" },
 		"events": func(o *Options) { o.NoEvents = false },
 		"zone":   func(o *Options) { o.Self.Node = "node-1" },
 	} {

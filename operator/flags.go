@@ -6,7 +6,6 @@ package operator
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -29,16 +28,22 @@ const electFlag = "leader-elect"
 // after the program's own flags are defined, and after fs.AddGoFlagSet, which drops flags
 // that fs has.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	o.mistaken = o.FromEnvironment()
+	o.given.mistaken = o.FromEnvironment()
 	if theirs := fs.Lookup(electFlag); theirs != nil {
-		o.decide(theirs.Value)
+		if elect, err := strconv.ParseBool(theirs.Value.String()); err == nil {
+			o.Disabled = !elect
+		}
 	}
-	o.eachFlag(func(own *pflag.Flag) {
-		if theirs := fs.Lookup(own.Name); theirs != nil {
-			theirs.Value = &shared{theirs.Value, own.Value}
+	o.given.elects = true
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	o.flags(own)
+	own.VisitAll(func(f *pflag.Flag) {
+		if theirs := fs.Lookup(f.Name); theirs != nil {
+			theirs.Value = &shared{theirs.Value, f.Value}
 			return
 		}
-		fs.AddFlag(own)
+		fs.AddFlag(f)
 	})
 }
 
@@ -46,40 +51,23 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 // that kubebuilder made. Package flag panics if a program defines a flag of the
 // same name afterwards, so call AddGoFlags right before the flags are parsed.
 func (o *Options) AddGoFlags(fs *flag.FlagSet) {
-	o.mistaken = o.FromEnvironment()
-	if theirs := fs.Lookup(electFlag); theirs != nil {
-		o.decide(theirs.Value)
-	}
-	o.eachFlag(func(own *pflag.Flag) {
-		if theirs := fs.Lookup(own.Name); theirs != nil {
-			theirs.Value = &shared{theirs.Value, own.Value}
-			return
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	all.AddGoFlagSet(fs)
+	o.AddFlags(all)
+	all.VisitAll(func(f *pflag.Flag) {
+		theirs := fs.Lookup(f.Name)
+		if both, is := f.Value.(*shared); is {
+			theirs.Value = &shared{theirs.Value, both.own}
+		} else if theirs == nil {
+			fs.Var(&goFlag{f.Value}, f.Name, f.Usage)
 		}
-		fs.Var(&goFlag{own.Value}, own.Name, own.Usage)
 	})
-}
-
-// decide lets the program's own --leader-elect decide whether there is an election, even when
-// the flag is not given.
-func (o *Options) decide(theirs flag.Value) {
-	if elect, err := strconv.ParseBool(theirs.String()); err == nil {
-		o.Disabled = !elect
-	}
-}
-
-// eachFlag calls add with each flag.
-func (o *Options) eachFlag(add func(*pflag.Flag)) {
-	o.byFlag = true
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.SortFlags = false
-	o.flags(own)
-	own.VisitAll(add)
 }
 
 // ElectionByFlag reports whether a flag of AddFlags or AddGoFlags, or a variable of
 // FromEnvironment, says that there is an election. It is for packages that also learn this
 // elsewhere, such as ctrlruntime.
-func (o *Options) ElectionByFlag() bool { return o.byFlag && !o.Disabled }
+func (o *Options) ElectionByFlag() bool { return o.given.elects && !o.Disabled }
 
 // shared is a flag of the program that sets a field of Options as well.
 type shared struct{ theirs, own flag.Value }
@@ -184,43 +172,6 @@ func (n *named) Set(name string) error {
 }
 
 func (n *named) Type() string { return "string" }
-
-// ofResourceLock returns what client-go's name for a lock means here.
-func ofResourceLock(name string) (Mode, LegacyKind, error) {
-	switch name {
-	case "leases":
-		return ModeLease, "", nil
-	case "configmapsleases":
-		return ModeDual, LegacyConfigMap, nil
-	case "endpointsleases":
-		return ModeDual, LegacyEndpoints, nil
-	case "configmaps":
-		return "", "", withoutLease(name, LegacyConfigMap)
-	case "endpoints":
-		return "", "", withoutLease(name, LegacyEndpoints)
-	}
-	return "", "", fmt.Errorf("resource lock %q is unknown: use leases, configmapsleases or endpointsleases", name)
-}
-
-func withoutLease(name string, kind LegacyKind) error {
-	return fmt.Errorf("resource lock %s has no Lease: use %sleases, which also keeps candidates with %s away, or --leader-elect-mode=auto with --leader-elect-legacy-kind=%s, which can leave the old lock behind", name, name, name, kind)
-}
-
-// resolved returns o with Mode and LegacyKind set as ResourceLock says.
-func (o Options) resolved() (Options, error) {
-	if o.ResourceLock == "" {
-		return o, nil
-	}
-	mode, kind, err := ofResourceLock(o.ResourceLock)
-	if err != nil {
-		return o, err
-	}
-	if (o.Mode != "" && o.Mode != mode) || (o.LegacyKind != "" && o.LegacyKind != kind) {
-		return o, fmt.Errorf("resource lock %s is mode %s of legacy kind %q, but mode %q and legacy kind %q are set: set one of both", o.ResourceLock, mode, kind, o.Mode, o.LegacyKind)
-	}
-	o.Mode, o.LegacyKind = mode, kind
-	return o, nil
-}
 
 // grace is a flag for a duration where zero means never.
 type grace time.Duration

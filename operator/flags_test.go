@@ -79,8 +79,8 @@ func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 	if err := theirs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	if byFlag.Name != "n" || byFlag.Disabled || byFlag.Timing != byPflag.Timing || byFlag.LegacyGrace != byPflag.LegacyGrace ||
-		byFlag.Mode != ModeAuto || !slices.Equal(byFlag.PreferredZones, byPflag.PreferredZones) {
+	if byFlag.Name != "n" || byFlag.Disabled || byFlag.Timing != byPflag.Timing || byFlag.Legacy != byPflag.Legacy ||
+		byFlag.Legacy.Mode != ModeAuto || !slices.Equal(byFlag.PreferredZones, byPflag.PreferredZones) {
 		t.Errorf("by package flag %+v\nby pflag %+v", byFlag, byPflag)
 	}
 	theirs.VisitAll(func(f *pflag.Flag) {
@@ -150,39 +150,36 @@ func TestANamedTimingChangesNothingElse(t *testing.T) {
 	}
 }
 
-func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
+func TestAResourceLockOfClientGosSaysWhichLocksAreHeld(t *testing.T) {
 	for _, tc := range []struct {
 		lock string
-		set  Options
-		mode Mode
-		kind LegacyKind
+		set  Mode
+		want Mode
 		err  string
 	}{
-		{lock: "", set: Options{Mode: ModeAuto}, mode: ModeAuto},
-		{lock: "leases", mode: ModeLease},
-		{lock: "configmapsleases", mode: ModeDual, kind: LegacyConfigMap},
-		{lock: "endpointsleases", mode: ModeDual, kind: LegacyEndpoints},
-		{lock: "endpointsleases", set: Options{Mode: ModeDual, LegacyKind: LegacyEndpoints}, mode: ModeDual, kind: LegacyEndpoints},
+		{lock: "", set: ModeAuto, want: ModeAuto},
+		{lock: "leases", want: ModeLease},
+		{lock: "leases", set: ModeAuto, want: ModeAuto},
+		{lock: "configmapsleases", want: ModeDual},
+		{lock: "endpointsleases", set: ModeAuto, want: ModeAuto},
 		{lock: "configmaps", err: "use configmapsleases"},
-		{lock: "endpoints", err: "--leader-elect-legacy-kind=endpoints"},
+		{lock: "endpoints", set: ModeAuto, err: "use endpointsleases"},
 		{lock: "pods", err: "use leases, configmapsleases or endpointsleases"},
-		{lock: "configmapsleases", set: Options{Mode: ModeLease}, err: "set one of both"},
-		{lock: "configmapsleases", set: Options{LegacyKind: LegacyLeaderForLife}, err: "set one of both"},
+		{lock: "configmapsleases", set: ModeLease, err: "leave one of both out"},
 	} {
-		o := tc.set
+		o := Options{Legacy: Legacy{Mode: tc.set}}
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(fs)
 		if err := fs.Parse([]string{"--leader-elect-resource-lock", tc.lock}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := o.resolved()
-		switch {
+		switch err := o.validate("op"); {
 		case tc.err != "":
-			if _, failed := New(t.Context(), "op", o); err == nil || !strings.Contains(err.Error(), tc.err) || failed == nil {
-				t.Errorf("%q with %q: %v, and New: %v", tc.lock, tc.set.Mode, err, failed)
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%q with %q: %v", tc.lock, tc.set, err)
 			}
-		case err != nil || got.Mode != tc.mode || got.LegacyKind != tc.kind:
-			t.Errorf("%q is mode %q of kind %q, %v", tc.lock, got.Mode, got.LegacyKind, err)
+		case err != nil || o.Legacy.mode() != tc.want:
+			t.Errorf("%q with %q is mode %q, %v", tc.lock, tc.set, o.Legacy.mode(), err)
 		}
 	}
 }
@@ -190,11 +187,11 @@ func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
 func TestWhatIsWrongWithOptionsIsKnownAsThat(t *testing.T) {
 	_, o := inPod(t)
 	for name, change := range map[string]func(*Options){
-		"mode":          func(o *Options) { o.Mode = "atuo" },
+		"mode":          func(o *Options) { o.Legacy.Mode = "atuo" },
 		"zones":         func(o *Options) { o.PreferredZones = []string{"zone a"} },
-		"resource lock": func(o *Options) { o.ResourceLock = "leasen" },
-		"selector":      func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "," },
-		"grace":         func(o *Options) { o.Mode, o.LegacyGrace = ModeAuto, time.Second },
+		"resource lock": func(o *Options) { o.Legacy.ResourceLock = "leasen" },
+		"selector":      func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, PodSelector: ","} },
+		"grace":         func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, Grace: time.Second} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := o
@@ -204,7 +201,8 @@ func TestWhatIsWrongWithOptionsIsKnownAsThat(t *testing.T) {
 			}
 		})
 	}
-	o.Self.Kubeconfig, o.Config = "no-such-file", nil
+	t.Setenv("KUBECONFIG", "no-such-file")
+	o.Config = nil
 	if _, err := New(t.Context(), "op", o); err == nil || errors.Is(err, ErrOptions) {
 		t.Errorf("the way to the API server is not an option: %v", err)
 	}

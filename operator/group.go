@@ -56,8 +56,7 @@ func NewGroup(ctx context.Context, name string, o Options) (*Group, error) {
 }
 
 func newGroup(ctx context.Context, name string, o Options) (*Group, error) {
-	o, err := o.resolved()
-	if err := errors.Join(err, o.validate(name), o.checkGroup()); err != nil {
+	if err := errors.Join(o.validate(name), o.checkGroup()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	o.Logger = logger(ctx, o)
@@ -81,8 +80,8 @@ func (o Options) checkGroup() error {
 	if o.Disabled {
 		errs = append(errs, errors.New("leader election is disabled: there is nothing to share"))
 	}
-	if o.Mode != "" && o.Mode != ModeLease {
-		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", o.Mode, ModeLease))
+	if mode := o.Legacy.mode(); mode != ModeLease {
+		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", mode, ModeLease))
 	}
 	return errors.Join(errs...)
 }

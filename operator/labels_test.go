@@ -23,7 +23,7 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 		creates []string // beginnings of the names of what is created, and labels of our own on it
 	}{
 		"a Lease": {func(*Options) {}, []string{"leases/op ", "leases/op.op-1.", "zonelect.dev/lock:op"}},
-		"a ConfigMap, too": {func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
+		"a ConfigMap, too": {func(o *Options) { o.Legacy.ResourceLock = "configmapsleases" },
 			[]string{"leases/op ", "leases/op.op-1.", "configmaps/op "}},
 	} {
 		t.Run(name, func(t *testing.T) {

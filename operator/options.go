@@ -23,7 +23,6 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/zone"
 )
 
 // Options configures an operator's election. The zero value is ready to use in a
@@ -54,11 +53,6 @@ type Options struct {
 	// OnOverrun of election.Config says. Nothing that hangs in this process prevents that: no
 	// log, health check or subscriber.
 	ExitOnOverrun bool
-	// OnNewLeader is called with the identity of each new leader, including this process:
-	// when the first is known, and whenever another follows. Calls come in order and one at a
-	// time, in a goroutine of their own: a slow one delays only the next, and Run does not
-	// wait for it. Nil means none.
-	OnNewLeader func(identity string)
 	// NoEvents posts no Kubernetes Events on the Lease.
 	NoEvents bool
 	// Disabled leads at once, with a lock in the memory of this process: for one replica, and
@@ -66,23 +60,17 @@ type Options struct {
 	Disabled bool
 
 	// Config says how to reach the API server. Nil means the first of these that exists: the
-	// kubeconfig that Self names, the files in KUBECONFIG, the service account of the pod, and
-	// ~/.kube/config.
+	// files in KUBECONFIG, the service account of the pod, and ~/.kube/config.
 	Config *rest.Config
 	// Servers are URLs of the API server, nearest first, used instead of the config's Host.
 	// All have the same scheme and path, lead to the same cluster, and accept the same
-	// credentials. More than one cannot be used through a proxy.
+	// credentials. Behind a proxy only the first is used.
 	Servers []string
 	// Self says what need not be found out about this process.
 	Self SelfOptions
-	// Version of the program, for people. The candidate's presence object carries it.
-	Version string
 	// Labels are set on the Lease and on whatever else the election creates: the candidate's
 	// presence object, and the legacy object in ModeDual. Others on them are kept. None may begin with zonelect.dev/. Events have no labels.
 	Labels map[string]string
-	// TakeoverDelay replaces the zone.Order of PreferredZones, which then have no meaning; see
-	// [election.Config].
-	TakeoverDelay func(election.Takeover) time.Duration
 	// WaitOnAbsent makes a candidate that finds no record wait a LeaseDuration before it takes the lock, and
 	// another before its work begins: somebody may have deleted the record of a holder that still
 	// leads. See [election.Config]. It has no meaning if Disabled.
@@ -92,30 +80,35 @@ type Options struct {
 	// this pod, could prove that this one is dead, so they wait until the lease has run out.
 	WorkOutlivesProcess bool
 
-	// Mode is which locks are held, for operators that leave a legacy lock behind. Empty means
-	// ModeLease. With LegacyLeaderForLife, the other modes need to run in a pod that knows its
-	// UID, see [SelfOptions].
-	Mode Mode
-	// ResourceLock is Mode and LegacyKind in client-go's old words, as in the flag
-	// --leader-elect-resource-lock of Kubernetes' components: leases is ModeLease;
-	// configmapsleases and endpointsleases are ModeDual with that LegacyKind. Those without a
-	// Lease, configmaps and endpoints, are refused. Empty means that Mode and LegacyKind
-	// decide.
-	ResourceLock string
-	// LegacyKind, for the modes that hold a legacy lock, is its kind. Empty means
-	// LegacyLeaderForLife.
-	LegacyKind LegacyKind
-	// LegacyName is the legacy lock's name. Empty means that of the Lease.
-	LegacyName string
-	// PodSelector and LegacyGrace are for LegacyLeaderForLife alone, see
-	// shield.Config of locks/multilock/shield.
-	PodSelector string
-	LegacyGrace time.Duration
+	// Legacy is the lock that this operator leaves behind. The zero value means none.
+	Legacy Legacy
 
-	// byFlag: a flag or a variable says whether there is an election.
-	byFlag bool
-	// mistaken is what was wrong with the environment when flags were added.
-	mistaken error
+	given given
+}
+
+// Legacy is a lock that an operator leaves behind: see docs/migration.md.
+type Legacy struct {
+	// Mode is which locks are held. Empty means ModeDual with a ResourceLock of two objects, and
+	// ModeLease otherwise. For leader-for-life, the other modes need to run in a pod that knows
+	// its UID, see [SelfOptions].
+	Mode Mode
+	// ResourceLock names the kind of the legacy lock in client-go's words, as in the flag
+	// --leader-elect-resource-lock of Kubernetes' components: configmapsleases or endpointsleases
+	// is client-go's annotation on such an object. Empty or leases is the ConfigMap of
+	// operator-sdk's leader.Become. Those without a Lease, configmaps and endpoints, are refused.
+	ResourceLock string
+	// Name of the legacy lock. Empty means that of the Lease.
+	Name string
+	// PodSelector and Grace are for leader-for-life alone, see shield.Config of
+	// locks/multilock/shield.
+	PodSelector string
+	Grace       time.Duration
+}
+
+// given is what flags and variables say besides the options.
+type given struct {
+	elects   bool  // whether there is an election
+	mistaken error // what was wrong with the environment when flags were added
 }
 
 // ErrOptions is wrapped by errors about Options, and about the variables that stand for them.
@@ -139,15 +132,14 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.Var(durations[0], "leader-elect-lease-duration", "How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
 	fs.Var(durations[1], "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. Shorter than the lease duration by at least the time that the work needs to stop.")
 	fs.Var(durations[2], "leader-elect-retry-period", "How often the leader renews the Lease.")
-	fs.Var(&defaulted{value: &o.Timing.StopTimeout, unlessGiven: t.StopTimeout}, "leader-elect-stop-timeout", "How long the leader renews the Lease for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Preferred zones for the leader, most preferred first.")
-	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock, "The lock in client-go's words: leases is mode lease; configmapsleases and endpointsleases are mode dual with that legacy kind. Empty: the mode decides.")
-	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual).")
-	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
-	fs.StringVar(&o.LegacyName, "leader-elect-legacy-name", o.LegacyName, "Name of the legacy lock. Empty: the name of the Lease.")
-	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment.")
-	o.LegacyGrace = cmp.Or(o.LegacyGrace, legacypods.GraceDefault)
-	fs.Var((*grace)(&o.LegacyGrace), "leader-elect-legacy-grace", "How long a node must be silent before a legacy pod on it counts as gone. 0: never.")
+	l := &o.Legacy
+	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock, "The lock in client-go's words: leases; or configmapsleases or endpointsleases, which hold client-go's annotation too. Those are in mode dual unless another is set.")
+	fs.StringVar((*string)(&l.Mode), "leader-elect-mode", string(l.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual). The legacy lock is operator-sdk's leader-for-life, unless the resource lock names another.")
+	fs.StringVar(&l.Name, "leader-elect-legacy-name", l.Name, "Name of the legacy lock. Empty: the name of the Lease.")
+	fs.StringVar(&l.PodSelector, "leader-elect-pod-selector", l.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment.")
+	l.Grace = cmp.Or(l.Grace, legacypods.GraceDefault)
+	fs.Var((*grace)(&l.Grace), "leader-elect-legacy-grace", "How long a node must be silent before a legacy pod on it counts as gone. 0: never.")
 }
 
 // FromEnvironment sets every field that has a flag from the environment, where the variable
@@ -160,7 +152,7 @@ func (o *Options) FromEnvironment() error {
 	fs.VisitAll(func(f *pflag.Flag) {
 		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value, set := os.LookupEnv(name); set {
-			o.byFlag = o.byFlag || f.Name == electFlag
+			o.given.elects = o.given.elects || f.Name == electFlag
 			if err := fs.Set(f.Name, value); err != nil {
 				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
 			}
@@ -175,23 +167,14 @@ func (o Options) validate(name string) error {
 	if name == "" {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
 	}
-	return errors.Join(append(errs, o.mistaken, o.checkMode(), checkZones(o.PreferredZones))...)
-}
-
-// takeoverDelay returns the configured takeover delay, or that of the zones' order. A lone candidate
-// has nobody to wait for.
-func (o Options) takeoverDelay() func(election.Takeover) time.Duration {
-	if o.TakeoverDelay != nil || o.Disabled {
-		return o.TakeoverDelay
-	}
-	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.TakeoverDelay
+	return errors.Join(append(errs, o.given.mistaken, o.Legacy.check(), checkZones(o.PreferredZones))...)
 }
 
 // environment returns what the options say of the environment.
 func (o Options) environment() environment.Environment {
 	return environment.Environment{
 		Config: o.Config, Servers: o.Servers, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
-		Labels: o.Labels, Version: o.Version, Logger: o.Logger,
+		Labels: o.Labels, Logger: o.Logger,
 	}
 }
 
@@ -208,10 +191,6 @@ type SelfOptions struct {
 	Namespace string
 	Node      string
 	Zone      string
-
-	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
-	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.
-	Kubeconfig string
 }
 
 // Mode says which locks are held.
@@ -229,30 +208,31 @@ const (
 	ModeDual Mode = "dual"
 )
 
-// LegacyKind says what the lock was before it was a Lease.
-type LegacyKind string
+// annotated are client-go's words for a Lease and an annotation on an object.
+var annotated = map[string]annotation.Kind{"configmapsleases": annotation.ConfigMaps, "endpointsleases": annotation.Endpoints}
 
-// The kinds of legacy locks.
-const (
-	// LegacyLeaderForLife is the ConfigMap of operator-sdk's leader.Become.
-	LegacyLeaderForLife LegacyKind = "ownerref"
-	// LegacyConfigMap and LegacyEndpoints are client-go's old locks, an
-	// annotation on such an object.
-	LegacyConfigMap LegacyKind = "configmap"
-	LegacyEndpoints LegacyKind = "endpoints"
-)
-
-// annotated are the objects whose annotation a legacy lock is.
-var annotated = map[LegacyKind]annotation.Kind{LegacyConfigMap: annotation.ConfigMaps, LegacyEndpoints: annotation.Endpoints}
-
-// checkMode returns what is wrong with the mode and the kind.
-func (o Options) checkMode() error {
-	var errs []error
-	if !slices.Contains([]Mode{"", ModeLease, ModeAuto, ModeDual}, o.Mode) {
-		errs = append(errs, fmt.Errorf("mode %q is unknown: use %s, %s or %s", o.Mode, ModeLease, ModeAuto, ModeDual))
+// mode returns which locks are held.
+func (l Legacy) mode() Mode {
+	if _, two := annotated[l.ResourceLock]; two {
+		return cmp.Or(l.Mode, ModeDual)
 	}
-	if !slices.Contains([]LegacyKind{"", LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints}, o.LegacyKind) {
-		errs = append(errs, fmt.Errorf("legacy kind %q is unknown: use %s, %s or %s", o.LegacyKind, LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints))
+	return cmp.Or(l.Mode, ModeLease)
+}
+
+// check returns what is wrong with the mode and the resource lock.
+func (l Legacy) check() error {
+	var errs []error
+	if !slices.Contains([]Mode{"", ModeLease, ModeAuto, ModeDual}, l.Mode) {
+		errs = append(errs, fmt.Errorf("mode %q is unknown: use %s, %s or %s", l.Mode, ModeLease, ModeAuto, ModeDual))
+	}
+	switch _, two := annotated[l.ResourceLock]; {
+	case two && l.Mode == ModeLease:
+		errs = append(errs, fmt.Errorf("mode %s holds a Lease alone, and resource lock %s is two objects: leave one of both out", l.Mode, l.ResourceLock))
+	case two || l.ResourceLock == "" || l.ResourceLock == "leases":
+	case l.ResourceLock == "configmaps" || l.ResourceLock == "endpoints":
+		errs = append(errs, fmt.Errorf("resource lock %[1]s has no Lease: use %[1]sleases, which also keeps candidates with %[1]s away; with --leader-elect-mode=auto it can leave the old lock behind", l.ResourceLock))
+	default:
+		errs = append(errs, fmt.Errorf("resource lock %q is unknown: use leases, configmapsleases or endpointsleases", l.ResourceLock))
 	}
 	return errors.Join(errs...)
 }

@@ -24,13 +24,12 @@ import (
 func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	setHere := map[string]bool{
 		"Lock": true, "Candidate": true, "StopAtLoss": true,
-		"OnOverrun": true, "WatchZone": true, "WatchPeers": true, "ProcessLock": true, "CampaignUnfinished": true,
+		"TakeoverDelay": true, "OnOverrun": true, "WatchZone": true, "WatchPeers": true, "ProcessLock": true, "CampaignUnfinished": true,
 	}
 	var given election.Config
 	_, o := inPod(t)
 	o.Timing = election.Timing{LeaseDuration: time.Minute}
 	o.WaitOnAbsent = true
-	o.TakeoverDelay = func(election.Takeover) time.Duration { return 0 }
 	o.Health = election.Health{Check: func(context.Context) error { return nil }}
 	o.TracerProvider, o.MeterProvider = tracenoop.NewTracerProvider(), metricnoop.NewMeterProvider()
 	o.Logger = plain.Logger(funcr.New(func(string, string) {}, funcr.Options{}))

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,6 @@ type Environment struct {
 	Namespace string            // of the locks
 	Timing    timing.Timing     // with its defaults
 	Labels    map[string]string // set on all that the elections create
-	Version   string            // of the program, for people
 	Logger    logr.Logger
 }
 
@@ -44,11 +44,10 @@ type Environment struct {
 func (e Environment) Find(ctx context.Context, known Known) (*Environment, error) {
 	var err error
 	if e.Config == nil {
-		if e.Config, _, err = RESTConfig(known.Kubeconfig); err != nil {
+		if e.Config, _, err = RESTConfig(""); err != nil {
 			return nil, err
 		}
 	}
-	e.Config = warning(e.Config, e.Logger)
 	if e.Self, err = WhoAmI(ctx, e.Config, e.Logger, known); err != nil {
 		return nil, err
 	}
@@ -64,16 +63,6 @@ func (e *Environment) Lease(c *Clients, name string) lease.Config {
 		Client: c.Coordination, Namespace: e.Namespace, Name: name, Labels: e.Labels, Logger: e.Logger,
 		Capabilities: locks.Capabilities{CloseConnections: c.Transport.CloseConnections},
 	}
-}
-
-// LeaseLock returns a lock on the Lease of that name, on connections of its own that serve this
-// lock alone. No migration counts for it.
-func (e *Environment) LeaseLock(name string) (*lease.Lock, error) {
-	clients, err := e.Clients()
-	if err != nil {
-		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", e.Namespace, name, err)
-	}
-	return lease.New(e.Lease(clients, name))
 }
 
 // Plain returns the lock on the Lease of that name, on connections of its own, that does not
@@ -94,7 +83,7 @@ func (e *Environment) Plain(name string) (*lease.Lock, *presence.Keeper, error) 
 func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 	return presence.NewKeeper(presence.KeeperConfig{
 		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Lock: name, Labels: e.Labels,
-		Candidate: e.Self.Candidate(), Pod: e.Pod(), Version: e.Version, Mode: presence.Alone,
+		Candidate: e.Self.Candidate(), Pod: e.Pod(), Version: version(), Mode: presence.Alone,
 		KnownFrom: e.Self.Found.String(), Timing: e.Timing, Logger: e.Logger,
 	})
 }
@@ -130,8 +119,16 @@ func (e *Environment) multilock(c *Clients, name string) multilock.Config {
 	return multilock.Config{
 		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
 		Pod:     ownerref.Owner{Name: pod.Name, UID: pod.UID},
-		Version: e.Version, KnownFrom: e.Self.Found.String(), Timing: e.Timing,
+		Version: version(), KnownFrom: e.Self.Found.String(), Timing: e.Timing,
 	}
+}
+
+// version is that of the program, as its build noted it; empty if it was built from a checkout.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return ""
 }
 
 // Pod returns this process's pod, or none if it is not in the namespace of the locks: the garbage

@@ -19,6 +19,7 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
 )
 
 const leaseText = `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"},"spec":{"holderIdentity":"a"}}`
@@ -57,6 +58,15 @@ func (s *leaseServer) config() *rest.Config {
 	}
 }
 
+// lockOf returns a lock on that Lease on connections of its own.
+func lockOf(e *Environment, name string) (*lease.Lock, error) {
+	clients, err := e.Clients()
+	if err != nil {
+		return nil, err
+	}
+	return lease.New(e.Lease(clients, name))
+}
+
 // at returns an environment with timeouts that no test reaches.
 func at(cfg *rest.Config, servers ...string) *Environment {
 	return &Environment{Config: cfg, Servers: servers, Namespace: "ns", Timing: slow.WithDefaults()}
@@ -68,7 +78,7 @@ func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
 	s := serve(t)
 	cfg := s.config()
 	cfg.Timeout = time.Nanosecond // it would end the watches
-	lock, err := at(cfg).LeaseLock("lock")
+	lock, err := lockOf(at(cfg), "lock")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +114,7 @@ func TestServersReplaceTheHost(t *testing.T) {
 	s := serve(t)
 	cfg := s.config()
 	cfg.Host, cfg.UserAgent = "https://nowhere.invalid", ""
-	lock, err := at(cfg, "https://127.0.0.1:1", s.URL).LeaseLock("lock")
+	lock, err := lockOf(at(cfg, "https://127.0.0.1:1", s.URL), "lock")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +146,7 @@ func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
 		"both passwords": {at(&rest.Config{Host: "https://a", BearerToken: "t", Username: "u"}), "lock", nil, "authentication"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lock, err := tc.e.LeaseLock(tc.name)
+			lock, err := lockOf(tc.e, tc.name)
 			if err == nil || lock != nil || !strings.Contains(err.Error(), tc.says) || tc.kind != nil && !errors.Is(err, tc.kind) {
 				t.Errorf("%v, want an error that says %q", err, tc.says)
 			}

@@ -4,10 +4,12 @@
 package environment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -51,25 +53,18 @@ func kubeconfig(path string) clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 }
 
-// kubeconfigUser returns the user and the namespace of the current context, or two empty
-// strings without a kubeconfig.
-func kubeconfigUser(path string) (user, namespace string, err error) {
-	loader := kubeconfig(path)
-	raw, err := loader.RawConfig()
+// kubeconfigUser returns the user and the namespace of the current context, or two empty strings
+// without a kubeconfig that can be read.
+func kubeconfigUser() (user, namespace string) {
+	raw, err := kubeconfig("").RawConfig()
 	if err != nil {
-		return "", "", fmt.Errorf("reading the kubeconfig (%s): %w", tried(path), err)
+		return "", ""
 	}
-	if current, ok := raw.Contexts[raw.CurrentContext]; ok {
-		user = current.AuthInfo
+	current, ok := raw.Contexts[raw.CurrentContext]
+	if !ok {
+		return "", ""
 	}
-	namespace, _, err = loader.Namespace()
-	if clientcmd.IsEmptyConfig(err) {
-		return "", "", nil
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("reading the namespace (%s): %w", tried(path), err)
-	}
-	return user, namespace, nil
+	return current.AuthInfo, cmp.Or(current.Namespace, metav1.NamespaceDefault)
 }
 
 // tried says where RESTConfig looked, for error messages.

@@ -8,16 +8,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -66,10 +63,6 @@ const (
 	FromNode        Source = "node"      // its label, for the zone
 )
 
-// PatienceOf is how long a read may take that only adds to an election of that timing: as long as
-// one of the elector, whose dial and whose answer may take a RenewDeadline each.
-func PatienceOf(t timing.Timing) time.Duration { return 2 * t.RenewDeadline }
-
 // Candidate returns s in the form that election.Config takes.
 func (s Self) Candidate() locks.Candidate {
 	c := locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node}
@@ -88,10 +81,6 @@ type Known struct {
 	Namespace string
 	Node      string
 	Zone      string
-
-	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
-	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.
-	Kubeconfig string
 }
 
 // The environment of a pod, as WhoAmI reads it.
@@ -104,8 +93,9 @@ const (
 	envInCluster = "KUBERNETES_SERVICE_HOST"
 )
 
-// What a pod finds in its files. Tests put their own here, so that they pass in a pod.
+// What the machine says of a process. Tests put their own here, so that they pass in a pod.
 var (
+	hostName        = os.Hostname
 	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	mountsFile      = "/proc/self/mountinfo"
 	inClusterConfig = rest.InClusterConfig
@@ -134,7 +124,7 @@ var (
 // permission to get nodes. A failure to read it is not an error: the zone is empty then, and
 // [Environment.WatchZone] asks again. Requests are bounded by ctx and by some seconds. The log says
 // what was found and whence, what could not be found out, and how to change that. WhoAmI fails if
-// no name can be found, or the kubeconfig cannot be read.
+// no name can be found.
 func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
 	s := Self{Identity: o.Identity, Namespace: o.Namespace}
 	var err error
@@ -146,8 +136,7 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Se
 	if err != nil {
 		return Self{}, fmt.Errorf("finding out who this process is: %w", err)
 	}
-	zones := []said{{o.Zone, FromOption}, {os.Getenv(envZone), FromEnvironment}}
-	if s.Zone, s.Found.Zone = first(zones...); s.Zone == "" {
+	if s.Zone, s.Found.Zone = first(said{o.Zone, FromOption}, said{os.Getenv(envZone), FromEnvironment}); s.Zone == "" {
 		s.findZone(ctx, cfg, log)
 	}
 	log.Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace,
@@ -196,20 +185,17 @@ func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Kn
 	if cmp.Or(option.name, own.name, env.name) == "" {
 		var err error
 		if host.name, err = hostName(); err != nil {
-			return s, fmt.Errorf("set POD_NAME by the downward API (fieldRef metadata.name): %w", err)
+			return s, fmt.Errorf("reading the host name, as POD_NAME is not set: %w", err)
 		}
 		log.Info("nothing names the pod: taking the host name for its name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host.name)
 	}
 	if own.name != "" && (env.name != "" && env.name != own.name || env.uid != "" && env.uid != own.uid) {
 		log.Info("the environment names another pod than the API server knows this process by: what the API server knows counts; set POD_NAME and POD_UID by the downward API, or not at all",
 			"pod", own.name, "uid", own.uid, "from", own.from, "POD_NAME", env.name, "POD_UID", env.uid)
-		if option.name == "" {
-			env = named{from: FromEnvironment}
-		}
 	}
 	s.is(option, own, env, host)
 	if s.PodUID == "" {
-		log.Info("the pod's UID is not known: nobody can prove from the record that this pod is gone; mount the token of the service account, or set POD_UID by the downward API (fieldRef metadata.uid)")
+		log.Info("the pod's UID is not known: status cannot tell whether this pod is ready, and a migration off leader-for-life fails; mount the token of the service account, or set POD_UID by the downward API (fieldRef metadata.uid)")
 	}
 	if sender.Pod.Name != s.PodName {
 		sender = presence.Sender{} // the program says that this process is of another pod
@@ -221,7 +207,7 @@ func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Kn
 	if s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), sender.Namespace, podNamespace()); s.Namespace == "" {
 		log.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
 	}
-	return s.identified(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
+	return s.identified(s.PodName, s.PodUID[:min(8, len(s.PodUID))]), nil
 }
 
 // is sets the pod that the first of the sources names, and the UID that the first of them says which
@@ -243,34 +229,29 @@ func (s *Self) is(all ...named) {
 func (s Self) outside(log logr.Logger, o Known) (Self, error) {
 	host, err := hostName()
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("reading the host name: %w", err)
 	}
-	user, namespace, err := kubeconfigUser(o.Kubeconfig)
-	if err != nil {
-		return s, err
-	}
+	user, namespace := kubeconfigUser()
 	s.Namespace = cmp.Or(s.Namespace, namespace)
 	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{os.Getenv(envNode), FromEnvironment})
 	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
-	return s.identified(host, user)
+	return s.identified(host, user), nil
 }
 
 // identified sets the identity, if it is not given, from readable parts and a nonce, because
 // no name is unique to one start of a process.
-func (s Self) identified(parts ...string) (Self, error) {
+func (s Self) identified(parts ...string) Self {
 	if s.Identity != "" {
-		return s, nil
+		return s
 	}
 	nonce := make([]byte, 4)
-	if _, err := rand.Read(nonce); err != nil {
-		return s, fmt.Errorf("making up an identity: %w", err)
-	}
+	_, _ = rand.Read(nonce) // it never fails
 	for _, part := range append(parts, hex.EncodeToString(nonce)) {
 		if part = readable(part); part != "" {
 			s.Identity = strings.TrimPrefix(s.Identity+"_"+part, "_")
 		}
 	}
-	return s, nil
+	return s
 }
 
 // partMost is the longest part of an identity; a pod's name fits.
@@ -285,20 +266,6 @@ func readable(part string) string {
 		return '-'
 	}, part)
 	return part[:min(partMost, len(part))]
-}
-
-func hostName() (string, error) {
-	if name := os.Getenv("HOSTNAME"); name != "" {
-		return name, nil
-	}
-	name, err := os.Hostname()
-	if err == nil && name == "" {
-		err = errors.New("it is empty")
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading the host name: %w", err)
-	}
-	return name, nil
 }
 
 // podNamespace returns the namespace of this pod, or "" where it is not known.

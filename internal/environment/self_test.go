@@ -20,8 +20,9 @@ import (
 // unmounted is a pod without a service account, or no pod, wherever the test runs.
 func unmounted(t *testing.T) {
 	t.Helper()
-	file, mounts, config := namespaceFile, mountsFile, inClusterConfig
-	t.Cleanup(func() { namespaceFile, mountsFile, inClusterConfig = file, mounts, config })
+	file, mounts, config, host := namespaceFile, mountsFile, inClusterConfig, hostName
+	t.Cleanup(func() { namespaceFile, mountsFile, inClusterConfig, hostName = file, mounts, config, host })
+	hostName = func() (string, error) { return "host-1", nil }
 	namespaceFile = filepath.Join(t.TempDir(), "absent")
 	mountsFile = namespaceFile
 	inClusterConfig = func() (*rest.Config, error) {
@@ -39,7 +40,6 @@ func bare(t *testing.T) {
 	for _, name := range []string{envPodName, envPodUID, envNamespace, envNode, envZone, envInCluster, "KUBERNETES_SERVICE_PORT"} {
 		t.Setenv(name, "")
 	}
-	t.Setenv("HOSTNAME", "host-1")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 }
 
@@ -115,7 +115,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 			logs:     []string{"set POD_NAMESPACE"},
 		},
 		"outside a cluster": {
-			options:  Known{Kubeconfig: writeFile(t, kubeconfigText)},
+			env:      map[string]string{"KUBECONFIG": writeFile(t, kubeconfigText)},
 			want:     Self{Namespace: "team"},
 			identity: `^host-1_jane-example\.com_[0-9a-f]{8}$`,
 			logs:     []string{"not in a pod", "jane@example.com"},

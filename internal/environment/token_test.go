@@ -70,20 +70,13 @@ func TestATokenSaysItsPod(t *testing.T) {
 		"no base64":         {"a.%%%.c", presence.Sender{}},
 		"no JSON":           {bound("}{"), presence.Sender{}},
 		"other types":       {bound(`{"kubernetes.io":[1,2]}`), presence.Sender{}},
-		"a name with lines": {bound(`{"kubernetes.io":{"namespace":"ns-7","pod":{"name":"pod\n7","uid":"u"}}}`), presence.Sender{}},
-		"a long name":       {bound(`{"kubernetes.io":{"namespace":"ns-7","pod":{"name":"` + strings.Repeat("p", 300) + `","uid":"u"}}}`), presence.Sender{}},
-		"a long UID":        {bound(`{"kubernetes.io":{"namespace":"ns-7","pod":{"name":"p","uid":"` + strings.Repeat("u", 300) + `"}}}`), presence.Sender{}},
-		"a UID with lines":  {bound(`{"kubernetes.io":{"namespace":"ns-7","pod":{"name":"p","uid":"u\n7"}}}`), presence.Sender{}},
-		"an odd namespace":  {bound(`{"kubernetes.io":{"namespace":"../7","pod":{"name":"p","uid":"u"}}}`), presence.Sender{}},
-		"an odd node":       {bound(`{"kubernetes.io":{"namespace":"ns-7","node":{"name":"../7"},"pod":{"name":"pod-7","uid":"77777777-7777"}}}`), presence.Sender{Namespace: pod7.Namespace, Pod: pod7.Pod}},
-		"a megabyte":        {bound(claims + strings.Repeat(" ", 1<<20)), presence.Sender{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeFile(t, tc.token)
 			if got := fromToken(&rest.Config{BearerTokenFile: path}); got != tc.want {
 				t.Errorf("from a file %+v, want %+v", got, tc.want)
 			}
-			if got := fromToken(&rest.Config{BearerToken: tc.token}); name != "a megabyte" && got != tc.want {
+			if got := fromToken(&rest.Config{BearerToken: tc.token}); got != tc.want {
 				t.Errorf("from a text %+v, want %+v", got, tc.want)
 			}
 		})

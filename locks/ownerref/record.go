@@ -179,7 +179,7 @@ func foreign(cm *corev1.ConfigMap) string {
 	byPod := len(owners) == 1 && isPod(owners[0])
 	switch {
 	case elected:
-		return "it holds an election record of client-go: if that is the operator's old lock, set the legacy kind to configmap (--leader-elect-legacy-kind); if not, give the lock another name"
+		return "it holds an election record of client-go: if that is the operator's old lock, set --leader-elect-resource-lock=configmapsleases; if not, give the lock another name"
 	case !byPod && slices.ContainsFunc(owners, isNoPresence):
 		return fmt.Sprintf("its owners are %s, where a leader-for-life lock has one Pod and a shield has Leases: remove the owner references that do not belong there, or the ConfigMap if nothing uses it", list(owners))
 	case data && (byPod || !marked(cm)):

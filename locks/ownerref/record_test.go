@@ -55,7 +55,7 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"with marks of a shield":      {apitest.ConfigMap(dual, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
 		"with data":                   {holding(other, apitest.ConfigMap(nil, pod)), Record{Kind: Foreign, Why: "holds data"}},
 		"with data and marks":         {holding(other, apitest.ConfigMap(dual, pod)), Record{Kind: Foreign, Why: "holds data"}},
-		"with a record of client-go":  {apitest.ConfigMap(notes{recordKey: `{"holderIdentity":"x"}`}, pod), Record{Kind: Foreign, Why: "set the legacy kind to configmap"}},
+		"with a record of client-go":  {apitest.ConfigMap(notes{recordKey: `{"holderIdentity":"x"}`}, pod), Record{Kind: Foreign, Why: "set --leader-elect-resource-lock=configmapsleases"}},
 		"with a garbled such record":  {apitest.ConfigMap(notes{recordKey: ""}, pod), Record{Kind: Foreign, Why: "election record"}},
 		"two pods":                    {apitest.ConfigMap(nil, pod, apitest.PodRef("q", "qu")), Record{Kind: Foreign, Why: "Pod p (v1), Pod q (v1)"}},
 		"a pod and its Deployment":    {apitest.ConfigMap(nil, pod, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "du"}), Record{Kind: Foreign, Why: "Deployment d (apps/v1)"}},

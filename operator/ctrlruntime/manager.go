@@ -46,8 +46,7 @@ type Manager struct {
 // LeaderElection by zonelect. LeaderElectionID, LeaderElectionNamespace and
 // LeaderElectionConfig of options keep their meaning. So do LeaseDuration, RenewDeadline and
 // RetryPeriod (zonelect's RenewInterval) where they are set and those of o are not.
-// LeaderElectionResourceLock counts as o's ResourceLock if o has neither a ResourceLock nor a
-// Mode. LeaderElectionLabels are set on the Lease with those of o.
+// LeaderElectionResourceLock counts if o's Legacy has no ResourceLock. LeaderElectionLabels are set on the Lease with those of o.
 // LeaderElectionReleaseOnCancel has no meaning: the lease is always released when all work
 // has stopped.
 //
@@ -100,9 +99,7 @@ func elect(config *rest.Config, options ctrl.Options, o operator.Options) (*oper
 	}
 	o.Config = cmp.Or(o.Config, options.LeaderElectionConfig, config)
 	o.Namespace = cmp.Or(o.Namespace, options.LeaderElectionNamespace)
-	if o.ResourceLock == "" && o.Mode == "" {
-		o.ResourceLock = options.LeaderElectionResourceLock
-	}
+	o.Legacy.ResourceLock = cmp.Or(o.Legacy.ResourceLock, options.LeaderElectionResourceLock)
 	o.Labels = labels(options.LeaderElectionLabels, o.Labels)
 	if o.Logger.GetSink() == nil {
 		if o.Logger = options.Logger; o.Logger.GetSink() == nil {

@@ -46,8 +46,8 @@ type LeaderElectionConfig struct { //nolint:revive // client-go's name
 	Coordinated bool
 
 	// Options are what client-go has not. The zero value is ready to use. Its Name, Namespace,
-	// Self.Identity, OnNewLeader and the LeaseDuration, RenewDeadline and RenewInterval of its Timing
-	// must be zero, because the fields above and the lock say that.
+	// Self.Identity and the LeaseDuration, RenewDeadline and RenewInterval of its Timing must be zero,
+	// because the fields above and the lock say that.
 	Options operator.Options
 }
 
@@ -58,8 +58,8 @@ type LeaderCallbacks struct {
 	OnStartedLeading func(context.Context)
 	// OnStoppedLeading is called when the leadership has ended, and when Run ends without any.
 	OnStoppedLeading func()
-	// OnNewLeader is called with the identity of each new leader, including this process, in a
-	// goroutine. Nil means none.
+	// OnNewLeader is called with the identity of each new leader, including this process. Calls come
+	// one at a time, in a goroutine that Run does not wait for. Nil means none.
 	OnNewLeader func(identity string)
 }
 
@@ -70,7 +70,7 @@ func (c LeaderElectionConfig) options() (o operator.Options, err error) {
 	case c.Lock == nil || ours && lock == nil:
 		return o, fmt.Errorf("%w: Lock is nil", ErrConfig)
 	case !ours:
-		return o, fmt.Errorf("%w: Lock is a %T: use a *resourcelock.LeaseLock, and Options.Mode to come from another lock", ErrConfig, c.Lock)
+		return o, fmt.Errorf("%w: Lock is a %T: use a *resourcelock.LeaseLock, and Options.Legacy to come from another lock", ErrConfig, c.Lock)
 	}
 	o = c.Options
 	errs := []error{c.refused(lock)}
@@ -90,7 +90,7 @@ func (c LeaderElectionConfig) options() (o operator.Options, err error) {
 		errs = append(errs, find(&o, lock))
 	}
 	o.Name, o.Namespace, o.Self.Identity = lock.LeaseMeta.Name, lock.LeaseMeta.Namespace, lock.Identity()
-	o.OnNewLeader, o.NoEvents = c.Callbacks.OnNewLeader, true
+	o.NoEvents = true
 	if o.Labels == nil {
 		o.Labels = lock.Labels
 	}
@@ -116,7 +116,6 @@ func (c LeaderElectionConfig) refused(lock *resourcelock.LeaseLock) error {
 		{c.Coordinated, "Coordinated is set: a coordinator of Kubernetes would choose the leader, so all candidates must be client-go's"},
 		{c.Options.Name != "" || c.Options.Namespace != "" || c.Options.Self.Identity != "", "Options name a lock or an identity: Lock does"},
 		{c.Options.ExitOnOverrun, "Options.ExitOnOverrun is set: end the process in Callbacks.OnStoppedLeading"},
-		{c.Options.OnNewLeader != nil, "Options.OnNewLeader is given: Callbacks.OnNewLeader is its place"},
 	} {
 		if wrong.is {
 			errs = append(errs, errors.New(wrong.what))
@@ -145,11 +144,12 @@ func find(o *operator.Options, lock *resourcelock.LeaseLock) error {
 			"to lead without an election", lock.Client)
 	}
 	if o.Config == nil {
-		if given := flag.Lookup("kubeconfig"); o.Self.Kubeconfig == "" && given != nil {
-			o.Self.Kubeconfig = given.Value.String()
+		path := ""
+		if given := flag.Lookup("kubeconfig"); given != nil {
+			path = given.Value.String()
 		}
 		var err error
-		if o.Config, _, err = environment.RESTConfig(o.Self.Kubeconfig); err != nil {
+		if o.Config, _, err = environment.RESTConfig(path); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,6 @@ func TestAConfigThatCannotBeUsedIsRefusedWithWhatToDo(t *testing.T) {
 		"Coordinated is set":               func(c *config) { c.Coordinated = true },
 		"Options name a lock":              func(c *config) { c.Options.Name = "op" },
 		"end the process in Callbacks.OnS": func(c *config) { c.Options.ExitOnOverrun = true },
-		"Callbacks.OnNewLeader is":         func(c *config) { c.Options.OnNewLeader = func(string) {} },
 		"given in Options.Timing, too":     func(c *config) { c.Options.Timing.LeaseDuration = lease },
 		"belongs to http://127.0.0.1:80/b": client(beside.Client),
 		"belongs to https://elsewhere:644": client(foreign.Client),

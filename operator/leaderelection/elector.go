@@ -124,6 +124,9 @@ type stop struct {
 func (l *leadership) run(e *operator.Election) error {
 	once, end := context.WithCancel(l.ctx)
 	defer end()
+	if tell := l.config.Callbacks.OnNewLeader; tell != nil {
+		go tellNewLeaders(e.Subscribe(once), tell)
+	}
 	err := e.Run(once, func(leading context.Context, term election.Term) error {
 		defer end()
 		return l.lead(leading, term)
@@ -132,6 +135,17 @@ func (l *leadership) run(e *operator.Election) error {
 		return nil // left says so
 	}
 	return err
+}
+
+// tellNewLeaders calls tell whenever the leader changes.
+func tellNewLeaders(transitions <-chan election.Transition, tell func(identity string)) {
+	last := ""
+	for t := range transitions {
+		if holder := t.Status.Holder; holder != "" && holder != last {
+			last = holder
+			tell(holder)
+		}
+	}
 }
 
 // untrusted is how often the term is looked at while the work stops and the lock is released.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -386,13 +387,19 @@ func TestAHandoverReleasesOnlyWhatHasStopped(t *testing.T) {
 func TestTheWorkOfALeaderElectorRunsOnceAtATime(t *testing.T) {
 	virtually(t, func(t *testing.T, a *api) {
 		other := a.newReplica(t, "other").start(t)
-		one := a.newReplica(t, "one", works(time.Minute)).start(t)
+		var leaders []string
+		one := a.newReplica(t, "one", works(time.Minute), func(c *LeaderElectionConfig) {
+			c.Callbacks.OnNewLeader = func(identity string) { leaders = append(leaders, identity) }
+		}).start(t)
 		ctx, endSecond := context.WithCancel(t.Context())
 		go one.Run(ctx)
 		time.Sleep(time.Minute)
 		other.end()
 		time.Sleep(time.Minute)
 		one.ends(t, "started")
+		if !slices.Equal(leaders, []string{"other", "one"}) {
+			t.Errorf("told of the leaders %q", leaders)
+		}
 		one.end()
 		time.Sleep(50 * time.Second)
 		one.ends(t, "started, told, stopped, returned") // and the lock is released

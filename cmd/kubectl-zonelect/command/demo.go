@@ -186,8 +186,7 @@ func (d *demoCommand) start(ctx context.Context, identity string) error {
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx)) // end ends it, after Ctrl-C, too
 	e, err := operator.New(ctx, d.lock, operator.Options{
 		Namespace: d.cluster.namespace, Config: config, NoEvents: true, Labels: d.labels(), Logger: logger,
-		Version: ownVersion(),
-		Self:    operator.SelfOptions{Identity: identity, Kubeconfig: *d.env.config.KubeConfig},
+		Self: operator.SelfOptions{Identity: identity},
 	})
 	if err != nil {
 		c.stop()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -47,6 +48,8 @@ type options struct {
 func parse(args []string) (options, error) {
 	var o options
 	var grace, skew time.Duration
+	var kind string
+	l := &o.Legacy
 	f := pflag.NewFlagSet("candidate", pflag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 	f.StringSliceVar(&o.Servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
@@ -60,12 +63,11 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.Self.Node, "node-name", "", "name of the node")
 	f.StringVar(&o.Self.Zone, "zone", "", "zone; the node's label by default")
 	f.StringSliceVar(&o.PreferredZones, "preferred-zones", nil, "zones that the leader is wanted in, most wanted first")
-	f.StringVar((*string)(&o.Mode), "mode", string(operator.ModeLease),
+	f.StringVar((*string)(&l.Mode), "mode", string(operator.ModeLease),
 		"auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")
-	f.StringVar((*string)(&o.LegacyKind), "legacy-kind", string(operator.LegacyLeaderForLife),
-		"the legacy lock's kind: ownerref, configmap or endpoints")
-	f.StringVar(&o.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
-	f.StringVar(&o.PodSelector, "selector", "", "label selector of the operator's pods; that of this pod's workload by default")
+	f.StringVar(&kind, "legacy-kind", "ownerref", "the legacy lock's kind: ownerref, configmap or endpoints")
+	f.StringVar(&l.Name, "legacy-name", "", "the legacy lock's name; that of the lock by default")
+	f.StringVar(&l.PodSelector, "selector", "", "label selector of the operator's pods; that of this pod's workload by default")
 	f.DurationVar(&grace, "legacy-grace", legacypods.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
 	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
@@ -80,8 +82,11 @@ func parse(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.LegacyGrace = grace; grace == 0 {
-		o.LegacyGrace = -1 // the library's zero is its default
+	if l.Grace = grace; grace == 0 {
+		l.Grace = -1 // the library's zero is its default
+	}
+	if l.Mode != operator.ModeLease && kind != "ownerref" {
+		l.ResourceLock = strings.TrimSuffix(kind, "s") + "sleases"
 	}
 	switch {
 	case o.locks > 0 && o.Self.Identity == "":
@@ -129,7 +134,7 @@ func campaign(ctx context.Context, o options) error {
 		return err
 	}
 	defer closeTraces()
-	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
+	o.TracerProvider = traces
 	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	if o.locks == 0 {
 		return o.one(ctx, operator.New)

@@ -79,7 +79,7 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Ob
 	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)
 	o.AddFlags(flags)
 	must(t, flags.Parse(pod.Spec.Containers[0].Args))
-	if o.Disabled || o.Mode != operator.ModeAuto {
+	if o.Disabled || o.Legacy.Mode != operator.ModeAuto {
 		t.Errorf("its arguments %q make of it %+v", pod.Spec.Containers[0].Args, o)
 	}
 

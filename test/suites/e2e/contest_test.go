@@ -184,8 +184,8 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 		f(cfg, e.wire)
 	}
 	env := &environment.Environment{Config: cfg, Namespace: c.namespace, Timing: calm.WithDefaults(), Logger: c.logger()}
-	lock, err := env.LeaseLock(c.name)
-	must(c.t, err)
+	lock := leaseLock(c.t, env, c.name)
+	var err error
 	e.Elector, err = election.New(election.Config{
 		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: calm, Logger: c.logger(),
 		TakeoverDelay: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would wait for each other

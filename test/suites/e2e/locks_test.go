@@ -14,6 +14,7 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
+	leaselock "github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/multilock/twin"
 )
@@ -29,8 +30,7 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 		}
 	}
 	onLease := func(t *testing.T, name string) locks.Lock {
-		lock, err := g.environment().LeaseLock(name)
-		must(t, err)
+		lock := leaseLock(t, g.environment(), name)
 		t.Cleanup(lock.Capabilities().CloseConnections)
 		return lock
 	}
@@ -70,6 +70,16 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// leaseLock is a lock on a Lease, on connections of its own. No migration counts for it.
+func leaseLock(t *testing.T, e *environment.Environment, name string) *leaselock.Lock {
+	t.Helper()
+	clients, err := e.Clients()
+	must(t, err)
+	lock, err := leaselock.New(e.Lease(clients, name))
+	must(t, err)
+	return lock
 }
 
 // environment is one on a server of the ground.

@@ -4,6 +4,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -266,13 +267,13 @@ func knowsItsZone(o *tenant) {
 func beside(zone string) func(*tenant) {
 	return func(o *tenant) {
 		o.in(o.deploy())
-		o.options.Mode, o.options.LegacyGrace = operator.ModeAuto, -1
+		o.options.Legacy = operator.Legacy{Mode: operator.ModeAuto, Grace: -1}
 		pods, pod := o.admin.CoreV1().Pods(o.name), testbed.PodManifest(zone, "legacy", o.name, map[string]string{"app": "op"})
 		var err error
 		o.other, err = pods.Create(o.t.Context(), pod, metav1.CreateOptions{})
 		must(o.t, err)
 		if zone == deadZone {
-			o.options.LegacyGrace = legacypods.GraceLeast
+			o.options.Legacy.Grace = legacypods.GraceLeast
 			o.other.Status.Phase = corev1.PodRunning
 			_, err := pods.UpdateStatus(o.t.Context(), o.other, metav1.UpdateOptions{})
 			must(o.t, err)
@@ -357,10 +358,7 @@ func addDeadNode(t *testing.T, admin kubernetes.Interface) {
 
 func withAnAnnotation(o *tenant) {
 	o.in(o.deploy())
-	o.options.Mode, o.options.LegacyKind = operator.ModeDual, operator.LegacyConfigMap
-	if o.legacy == "endpoints" {
-		o.options.LegacyKind = operator.LegacyEndpoints
-	}
+	o.options.Legacy.ResourceLock = cmp.Or(o.legacy, "configmaps") + "leases"
 }
 
 func leadsByAnAnnotation(o *tenant) {

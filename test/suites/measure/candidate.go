@@ -24,6 +24,7 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
 )
 
 // elector is what both implementations have in common.
@@ -37,7 +38,12 @@ type elector struct {
 type kind func(cfg *rest.Config, lock, identity string, leading func(work context.Context)) (elector, error)
 
 func zonelect(cfg *rest.Config, name, identity string, leading func(context.Context)) (elector, error) {
-	lock, err := (&environment.Environment{Config: cfg, Namespace: "default", Timing: election.Timing{}.WithDefaults()}).LeaseLock(name)
+	e := &environment.Environment{Config: cfg, Namespace: "default", Timing: election.Timing{}.WithDefaults()}
+	clients, err := e.Clients()
+	if err != nil {
+		return elector{}, err
+	}
+	lock, err := lease.New(e.Lease(clients, name))
 	if err != nil {
 		return elector{}, err
 	}

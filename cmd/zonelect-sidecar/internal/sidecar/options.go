@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -63,6 +64,8 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.StringVar(&o.metrics, "metrics-bind-address", "", "Address to serve /metrics and /healthz on, such as :8080. Empty: nowhere.")
 	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the work may take to stop once leadership is lost. "+
 		"The command is killed after four fifths of it. 0: as long as the lease allows.")
+	fs.DurationVar(&o.Timing.StopTimeout, "stop-timeout", timing.DefaultStopTimeout, "How long the work may take to stop in good order. "+
+		"The command is killed after four fifths of it.")
 	o.AddFlags(fs)
 	fs.Lookup("leader-elect-resource-name").Usage = "Name of the Lease, the same for all replicas. Required."
 	if err := fs.Parse(args); err != nil {

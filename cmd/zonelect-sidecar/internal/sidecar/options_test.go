@@ -88,9 +88,10 @@ func TestWhatMayOutliveThisProcessIsNotProvenDeadByItsEnd(t *testing.T) {
 
 func TestTheEnvironmentSetsWhatTheFlagsDoNot(t *testing.T) {
 	t.Setenv("LEADER_ELECT_RESOURCE_NAME", "ours")
-	t.Setenv("LEADER_ELECT_STOP_TIMEOUT", "7s")
-	o, err := parse([]string{"--stop-grace=3s"}, io.Discard)
-	if err != nil || o.Name != "ours" || !o.ExitOnOverrun || o.Timing.StopTimeout != 7*time.Second || o.Timing.StopGrace != 3*time.Second {
+	t.Setenv("LEADER_ELECT_LEASE_DURATION", "17s")
+	o, err := parse([]string{"--stop-grace=3s", "--stop-timeout=7s"}, io.Discard)
+	timed := o.Timing.LeaseDuration == 17*time.Second && o.Timing.StopGrace == 3*time.Second && o.Timing.StopTimeout == 7*time.Second
+	if err != nil || o.Name != "ours" || !o.ExitOnOverrun || !timed {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
