@@ -57,8 +57,7 @@ func (r Reader) Lease(ctx context.Context, key types.NamespacedName) (*coordinat
 
 // Leases lists the Leases of a namespace; an empty one means all.
 func (r Reader) Leases(ctx context.Context, namespace string) ([]coordinationv1.Lease, error) {
-	list, err := rawapi.List[coordinationv1.Lease](ctx, r.Coordination, apierror.Leases, namespace, "")
-	return list.Items, err
+	return rawapi.List[coordinationv1.Lease](ctx, r.Coordination, apierror.Leases, namespace, "")
 }
 
 // ConfigMap reads a ConfigMap; nil if it does not exist.

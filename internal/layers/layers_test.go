@@ -58,7 +58,7 @@ var house = map[string]string{
 	"zone/lookup.go": "kubernetes locks",
 
 	"internal/apierror":    "kubernetes locks",
-	"internal/environment": "kubernetes logr backoff election/timing internal/phase internal/presence internal/rawapi internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
+	"internal/environment": "kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
 	"internal/inspect":     "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record internal/requests internal/sleep locks locks/multilock locks/ownerref",
 	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
 	"internal/live":        "",

@@ -198,14 +198,14 @@ func (c *Counter) legacy(ctx context.Context, owners []ownerref.Owner) (legacy [
 		met[o.UID] = true
 	}
 	own := "" // the revision of this program's pod
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.UID == c.config.Self.UID && !met[pod.UID] {
+	for i := range pods {
+		if pod := &pods[i]; pod.UID == c.config.Self.UID && !met[pod.UID] {
 			own = revisionOf(pod)
 		}
 	}
 	listed := map[types.UID]bool{"": true}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	for i := range pods {
+		pod := &pods[i]
 		listed[pod.UID] = true
 		if met[pod.UID] {
 			c.held(ownerref.Owner{Name: pod.Name, UID: pod.UID}, pod.Labels)

@@ -130,7 +130,7 @@ func List(ctx context.Context, client rest.Interface, namespace, lock string) ([
 	if err != nil {
 		return nil, fmt.Errorf("presences at lock %s: %w", lock, err)
 	}
-	return Among(all.Items, lock), nil
+	return Among(all, lock), nil
 }
 
 // Among returns the presences of a lock that are among leases, which are of its namespace, in

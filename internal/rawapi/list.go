@@ -21,12 +21,6 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// Listing is what a list showed. All of it is of one moment.
-type Listing[T any] struct {
-	ResourceVersion string
-	Items           []T
-}
-
 // Query says what a list or a watch is about. Empty texts mean all.
 type Query struct {
 	Resource  apierror.Resource
@@ -59,14 +53,12 @@ var errPageGone = errors.New("the list took so long that the server has forgotte
 // List reads all objects of a resource in a namespace that a label selector matches, as they
 // are at some moment after the call; empty ones mean all. It asks for them in pages, each with
 // one linearizable request, all of the moment of the first.
-func List[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string) (Listing[T], error) {
-	var all Listing[T]
+func List[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string) (all []T, err error) {
 	q := Query{Resource: resource, Namespace: namespace, Selector: selector}
-	version, err := ListEach(ctx, client, q, func() { all.Items = nil }, func(e Event[P]) { all.Items = append(all.Items, *e.Object) })
+	_, err = ListEach(ctx, client, q, func() { all = nil }, func(e Event[P]) { all = append(all, *e.Object) })
 	if err != nil {
-		return Listing[T]{}, err
+		return nil, err
 	}
-	all.ResourceVersion = strconv.FormatUint(version, 10)
 	return all, nil
 }
 

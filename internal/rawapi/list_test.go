@@ -39,7 +39,7 @@ func TestAListIsLiveAndComplete(t *testing.T) {
 	}), corev1.SchemeGroupVersion)
 
 	pods, err := rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", "app=x")
-	if err != nil || len(pods.Items) != 2 || pods.Items[0].Name != "a" {
+	if err != nil || len(pods) != 2 || pods[0].Name != "a" {
 		t.Errorf("got %v, %v", pods, err)
 	}
 	if strings.Contains(query, "resourceVersion") {
@@ -114,8 +114,8 @@ func TestAListWhoseStateIsForgottenBeginsAgain(t *testing.T) {
 			return 0, nil
 		}
 		all, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
-		if want == "" && (err != nil || len(all.Items) != 2001) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("forgotten %d times: %d are listed, %v", forgotten, len(all.Items), err)
+		if want == "" && (err != nil || len(all) != 2001) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("forgotten %d times: %d are listed, %v", forgotten, len(all), err)
 		}
 	}
 }

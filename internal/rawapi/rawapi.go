@@ -77,19 +77,14 @@ func checkName(what, name string, check func(string) []string) error {
 
 // Request begins a request that client-go neither delays nor repeats: its rate limiter (by
 // default 5 requests a second) would make a renewal wait for other requests. An empty
-// namespace means a resource that has none, or all namespaces. The deprecation warning for
-// Endpoints is not logged: it would come with each renewal.
+// namespace means a resource that has none, or all namespaces.
 func Request(client rest.Interface, method string, resource apierror.Resource, namespace string) *rest.Request {
-	req := client.Verb(method).
+	return client.Verb(method).
 		NamespaceIfScoped(namespace, namespace != "").
 		Resource(resource.Name).
 		MaxRetries(0).
 		Throttle(nil).
 		BackOffWithContext(&rest.NoBackoff{})
-	if resource == apierror.Endpoints {
-		req.WarningHandler(rest.NoWarnings{})
-	}
-	return req
 }
 
 func (o Object[T, P]) request(method string) *rest.Request {

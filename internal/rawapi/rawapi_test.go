@@ -42,7 +42,6 @@ func clientOf(t *testing.T, code int, answer string) (*rest.RESTClient, <-chan r
 		sent <- got
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Warning", `299 - "deprecated"`)
 		w.WriteHeader(code)
 		io.WriteString(w, answer)
 	}))
@@ -194,30 +193,6 @@ func TestAnObjectWithoutAVersionIsAnError(t *testing.T) {
 			if err := ask(); (err == nil) != well {
 				t.Errorf("%s, %s: %v", what, version, err)
 			}
-		}
-	}
-}
-
-// warnings counts the warnings of a server.
-type warnings struct{ count int }
-
-func (w *warnings) HandleWarningHeader(int, string, string) { w.count++ }
-
-func TestThatEndpointsAreDeprecatedIsNotSaidWithEachRenewal(t *testing.T) {
-	for resource, want := range map[apierror.Resource]int{apierror.Endpoints: 0, apierror.ConfigMaps: 1} {
-		client, _ := clientOf(t, http.StatusOK, success)
-		heard := &warnings{}
-		cfg := &rest.Config{Host: client.Get().URL().Host, APIPath: "/api", WarningHandler: heard}
-		cfg.GroupVersion, cfg.NegotiatedSerializer = &corev1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
-		warned, err := rest.RESTClientFor(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := rawapi.Request(warned, http.MethodGet, resource, "ns").Do(t.Context()).Error(); err != nil {
-			t.Fatal(err)
-		}
-		if heard.count != want {
-			t.Errorf("%s: %d warnings, want %d", resource, heard.count, want)
 		}
 	}
 }

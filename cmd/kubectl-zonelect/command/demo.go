@@ -353,7 +353,7 @@ func (d *demoCommand) end(ctx context.Context) {
 	d.seen.Events = d.events // nobody adds to them now
 	for i := range 2 {
 		left, err := rawapi.List[coordinationv1.Lease](ctx, d.cluster.Coordination, apierror.Leases, d.cluster.namespace, labels.SelectorFromSet(d.labels()).String())
-		for _, l := range left.Items {
+		for _, l := range left {
 			id := apierror.Object{Resource: apierror.Leases, Namespace: l.Namespace, Name: l.Name}
 			if i > 0 {
 				d.seen.Left = append(d.seen.Left, l.Name)
