@@ -126,52 +126,44 @@ func (l *lane) askBoth(req *http.Request, kept *http.Transport) answer {
 		default: // it was usable before
 		}
 	}}), fresh)
-	later := time.NewTimer(l.options.DialInterval)
-	defer later.Stop()
-	var spent []answer // that settle nothing
-	for {
-		var won *answer
-		select {
-		case <-usable:
-			later.Stop()
-			continue
-		case <-later.C:
-		case a := <-came:
-			if spent = append(spent, a); a.good() || len(spent) == 2 {
-				won = best(spent, fresh)
-			}
-		}
-		if won == nil {
-			if len(ends) == 1 {
-				start(context.WithValue(req.Context(), keptOnly{}, true), kept)
-			}
-			continue
-		}
-		lost := len(ends) - len(spent)
-		for by, end := range ends {
-			if by != won.by {
-				end()
-			}
-		}
-		for _, a := range spent {
-			if a.by != won.by {
-				a.drop()
-			}
-		}
-		go func() {
-			for range lost {
-				(<-came).drop()
-			}
-		}()
-		if won.by != fresh {
-			fresh.CloseIdleConnections() // also the one that comes later
-		}
-		return *won
+	var all []answer
+	select {
+	case <-usable:
+		all = append(all, <-came)
+	case a := <-came:
+		all = append(all, a)
+	case <-time.After(l.options.DialInterval):
 	}
+	if !slices.ContainsFunc(all, answer.good) {
+		start(context.WithValue(req.Context(), keptOnly{}, true), kept)
+	}
+	for len(all) < len(ends) && !slices.ContainsFunc(all, answer.good) {
+		all = append(all, <-came)
+	}
+	won := best(all, fresh)
+	for by, end := range ends {
+		if by != won.by {
+			end()
+		}
+	}
+	for _, a := range all {
+		if a.by != won.by {
+			a.drop()
+		}
+	}
+	go func() {
+		for range len(ends) - len(all) {
+			(<-came).drop()
+		}
+	}()
+	if won.by != fresh {
+		fresh.CloseIdleConnections() // also the one that comes later
+	}
+	return won
 }
 
 // best returns the answer that counts: one that is good, or else a refusal, or else the error of the new connection.
-func best(all []answer, fresh *http.Transport) *answer {
+func best(all []answer, fresh *http.Transport) answer {
 	rank := func(a answer) int {
 		switch {
 		case a.good():
@@ -183,8 +175,7 @@ func best(all []answer, fresh *http.Transport) *answer {
 		}
 		return 3
 	}
-	won := slices.MinFunc(all, func(a, b answer) int { return rank(a) - rank(b) })
-	return &won
+	return slices.MinFunc(all, func(a, b answer) int { return rank(a) - rank(b) })
 }
 
 // drop closes an answer that nobody reads.
