@@ -178,11 +178,21 @@ func (a *Server) encoded(path string) json.RawMessage {
 // write makes what a request wants of the object as it is, and stores that if the object is
 // still the same once the write has been admitted and may land.
 func (a *Server) write(r *http.Request, body []byte) (int, any) {
-	for {
-		path, o, err := a.wanted(r, body)
-		if err != nil {
-			return err.code, err.body
+	path, o := r.URL.Path, Object{} // for a deletion its options
+	if r.Method == http.MethodPatch {
+		return http.StatusUnsupportedMediaType, Status(http.StatusUnsupportedMediaType, "", http.ErrNotSupported.Error(), "", "")
+	}
+	if err := json.Unmarshal(body, &o); err != nil {
+		return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
+	}
+	if r.Method == http.MethodPost {
+		meta, named := o["metadata"].(Object)
+		if !named { // a question, such as who the sender is: as a server that does not know it
+			return http.StatusNotFound, NotFound(path)
 		}
+		path += "/" + meta["name"].(string)
+	}
+	for {
 		old := a.Objects[path]
 		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
 			if code, body := check(r.Method, path, old, o); code != 0 {
@@ -200,32 +210,6 @@ func (a *Server) write(r *http.Request, body []byte) (int, any) {
 			return a.store(r, path, o)
 		}
 	}
-}
-
-// refusal is an answer to a request that changes nothing.
-type refusal struct {
-	code int
-	body Object
-}
-
-// wanted is the object that a write would make of the one that is there, and its path; for a
-// deletion its options.
-func (a *Server) wanted(r *http.Request, body []byte) (path string, o Object, err *refusal) {
-	path = r.URL.Path
-	if r.Method == http.MethodPatch {
-		return "", nil, &refusal{http.StatusUnsupportedMediaType, Status(http.StatusUnsupportedMediaType, "", http.ErrNotSupported.Error(), "", "")}
-	}
-	if err := json.Unmarshal(body, &o); err != nil {
-		return "", nil, &refusal{http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")}
-	}
-	if r.Method == http.MethodPost {
-		meta, named := o["metadata"].(Object)
-		if !named { // a question, such as who the sender is: as a server that does not know it
-			return "", nil, &refusal{http.StatusNotFound, NotFound(path)}
-		}
-		path += "/" + meta["name"].(string)
-	}
-	return path, o, nil
 }
 
 // lands has Landing hold a write up. The caller holds Mu.

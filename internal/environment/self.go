@@ -124,17 +124,17 @@ var (
 // permission to get nodes. A failure to read it is not an error: the zone is empty then, and
 // [Environment.WatchZone] asks again. Requests are bounded by ctx and by some seconds. The log says
 // what was found and whence, what could not be found out, and how to change that. WhoAmI fails if
-// no name can be found.
+// the machine has no name.
 func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
 	s := Self{Identity: o.Identity, Namespace: o.Namespace}
-	var err error
-	if o.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
-		s, err = s.inPod(ctx, cfg, log, o)
-	} else {
-		s, err = s.outside(log, o)
-	}
+	host, err := hostName()
 	if err != nil {
-		return Self{}, fmt.Errorf("finding out who this process is: %w", err)
+		return Self{}, fmt.Errorf("finding out who this process is: reading the host name: %w", err)
+	}
+	if o.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
+		s.inPod(ctx, cfg, log, o, host)
+	} else {
+		s.outside(log, o, host)
 	}
 	if s.Zone, s.Found.Zone = first(said{o.Zone, FromOption}, said{os.Getenv(envZone), FromEnvironment}); s.Zone == "" {
 		s.findZone(ctx, cfg, log)
@@ -168,7 +168,7 @@ type named struct {
 }
 
 // inPod fills in what a pod knows about itself.
-func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
+func (s *Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known, host string) {
 	option := named{o.PodName, o.PodUID, FromOption}
 	env := named{os.Getenv(envPodName), os.Getenv(envPodUID), FromEnvironment}
 	sender, from := fromToken(cfg), FromToken
@@ -181,19 +181,13 @@ func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Kn
 		sender = presence.Sender{}
 	}
 	own := named{sender.Pod.Name, string(sender.Pod.UID), from}
-	host := named{from: FromHost}
-	if cmp.Or(option.name, own.name, env.name) == "" {
-		var err error
-		if host.name, err = hostName(); err != nil {
-			return s, fmt.Errorf("reading the host name, as POD_NAME is not set: %w", err)
-		}
-		log.Info("nothing names the pod: taking the host name for its name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host.name)
+	if s.is(option, own, env, named{name: host, from: FromHost}); s.Found.Pod == FromHost {
+		log.Info("nothing names the pod: taking the host name for its name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host)
 	}
 	if own.name != "" && (env.name != "" && env.name != own.name || env.uid != "" && env.uid != own.uid) {
 		log.Info("the environment names another pod than the API server knows this process by: what the API server knows counts; set POD_NAME and POD_UID by the downward API, or not at all",
 			"pod", own.name, "uid", own.uid, "from", own.from, "POD_NAME", env.name, "POD_UID", env.uid)
 	}
-	s.is(option, own, env, host)
 	if s.PodUID == "" {
 		log.Info("the pod's UID is not known: status cannot tell whether this pod is ready, and a migration off leader-for-life fails; mount the token of the service account, or set POD_UID by the downward API (fieldRef metadata.uid)")
 	}
@@ -207,7 +201,7 @@ func (s Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Kn
 	if s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), sender.Namespace, podNamespace()); s.Namespace == "" {
 		log.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
 	}
-	return s.identified(s.PodName, s.PodUID[:min(8, len(s.PodUID))]), nil
+	s.identify(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
 }
 
 // is sets the pod that the first of the sources names, and the UID that the first of them says which
@@ -226,23 +220,19 @@ func (s *Self) is(all ...named) {
 }
 
 // outside fills in what is known on a machine outside a cluster.
-func (s Self) outside(log logr.Logger, o Known) (Self, error) {
-	host, err := hostName()
-	if err != nil {
-		return s, fmt.Errorf("reading the host name: %w", err)
-	}
+func (s *Self) outside(log logr.Logger, o Known, host string) {
 	user, namespace := kubeconfigUser()
 	s.Namespace = cmp.Or(s.Namespace, namespace)
 	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{os.Getenv(envNode), FromEnvironment})
 	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
-	return s.identified(host, user), nil
+	s.identify(host, user)
 }
 
-// identified sets the identity, if it is not given, from readable parts and a nonce, because
+// identify sets the identity, if it is not given, from readable parts and a nonce, because
 // no name is unique to one start of a process.
-func (s Self) identified(parts ...string) Self {
+func (s *Self) identify(parts ...string) {
 	if s.Identity != "" {
-		return s
+		return
 	}
 	nonce := make([]byte, 4)
 	_, _ = rand.Read(nonce) // it never fails
@@ -251,13 +241,10 @@ func (s Self) identified(parts ...string) Self {
 			s.Identity = strings.TrimPrefix(s.Identity+"_"+part, "_")
 		}
 	}
-	return s
 }
 
-// partMost is the longest part of an identity; a pod's name fits.
-const partMost = 253
-
-// readable replaces characters that would make an identity hard to read or to split.
+// readable replaces characters that would make an identity hard to read or to split. A pod's name is not
+// too long.
 func readable(part string) string {
 	part = strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -265,7 +252,7 @@ func readable(part string) string {
 		}
 		return '-'
 	}, part)
-	return part[:min(partMost, len(part))]
+	return part[:min(253, len(part))]
 }
 
 // podNamespace returns the namespace of this pod, or "" where it is not known.
