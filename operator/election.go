@@ -37,9 +37,9 @@ type Election struct {
 	*election.Elector
 	options     Options
 	environment *environment.Environment // nil if there is no API server
-	roster      roster
-	closeAll    func() // closes the connections of this election; nil if it has none
-	group       *Group // nil if this election shares nothing
+	roster      roster                   // nil without an API server, too
+	closeAll    func()                   // closes the connections of this election; nil if it has none
+	group       *Group                   // nil if this election shares nothing
 	log         logr.Logger
 	exit        func(code int)
 }
@@ -144,9 +144,6 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 	c := election.Config{
 		Timing: o.Timing, Health: o.Health, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
-	if !o.Disabled {
-		c.WaitOnAbsent, c.TakeoverDelay = o.WaitOnAbsent, zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.TakeoverDelay
-	}
 	if !o.WorkOutlivesProcess {
 		c.ProcessLock = processLock
 	}
@@ -159,13 +156,14 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 		err = e.join(&c, name)
 	case o.Disabled:
 		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
-		self := o.Self
-		c.Candidate = locks.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
-		c.Lock, e.roster = memory.New(name), alone{c.Candidate}
+		c.Candidate = locks.Candidate{Identity: cmp.Or(o.Self.Identity, "unelected"), Zone: o.Self.Zone, Node: o.Self.Node}
+		c.Lock, c.TakeoverDelay = memory.New(name), func(election.Takeover) time.Duration { return 0 }
+		return c, nil
 	default:
 		err = e.place(ctx, &c, name)
 	}
 	if err == nil {
+		c.WaitOnAbsent, c.TakeoverDelay = o.WaitOnAbsent, zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.TakeoverDelay
 		c.WatchPeers = e.peers()
 	}
 	return c, err
@@ -273,18 +271,6 @@ func (e *Election) peers() func(context.Context, func([]locks.Peer)) {
 	}
 }
 
-// alone is the only candidate there is.
-type alone struct{ candidate locks.Candidate }
-
-// Peers reports it.
-func (a alone) Peers(_ context.Context, tell func([]locks.Peer)) {
-	tell([]locks.Peer{{Candidate: a.candidate}})
-}
-
-// SetUnhealthy and SetZone have nobody to tell.
-func (alone) SetUnhealthy(string) {}
-func (alone) SetZone(string)      {}
-
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It
 // leaves no connection of the election open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
@@ -298,7 +284,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	var tellers sync.WaitGroup
 	defer tellers.Wait()
 	defer end()
-	if e.options.Health.Check != nil {
+	if e.options.Health.Check != nil && e.roster != nil {
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { tellHealth(transitions, e.roster) })
 	}

@@ -173,28 +173,40 @@ func TestWithoutElectionOneLeadsAtOnceAndIsTrusted(t *testing.T) {
 
 func TestOptionsThatCannotWorkAreRefusedWithWhatToDo(t *testing.T) {
 	_, good := inPod(t)
-	for want, change := range map[string]func(*Options) string{
-		"has no name":                  func(*Options) string { return "" },
-		`mode "dul" is unknown`:        func(o *Options) string { o.Legacy.Mode = "dul"; return "op" },
-		"LeaseDuration":                func(o *Options) string { o.Timing.LeaseDuration = time.Second; return "op" },
-		"preferred zone 2 of 2 has no": func(o *Options) string { o.PreferredZones = []string{"za", ""}; return "op" },
-		`zone "za" is named twice`:     func(o *Options) string { o.PreferredZones = []string{"za", "zb", "za"}; return "op" },
-		`zone " zb" is not a zone`:     func(o *Options) string { o.PreferredZones = []string{"za", " zb"}; return "op" },
-		"POD_UID": func(o *Options) string {
-			o.Legacy.Mode = ModeAuto
-			t.Setenv("POD_UID", "")
-			return "op"
-		},
-		"--leader-elect-resource-namespace": func(*Options) string { t.Setenv("POD_NAMESPACE", ""); return "op" },
+	for want, change := range map[string]func(*Options){
+		"has no name":                  func(*Options) {},
+		`mode "dul" is unknown`:        func(o *Options) { o.Legacy.Mode = "dul" },
+		`lock "leasen" is unknown`:     func(o *Options) { o.Legacy.ResourceLock = "leasen" },
+		"the legacy grace is":          func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, Grace: time.Second} },
+		"selector":                     func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, PodSelector: ","} },
+		"LeaseDuration":                func(o *Options) { o.Timing.LeaseDuration = time.Second },
+		"preferred zone 2 of 2 has no": func(o *Options) { o.PreferredZones = []string{"za", ""} },
+		`zone "za" is named twice`:     func(o *Options) { o.PreferredZones = []string{"za", "zb", "za"} },
+		`zone " zb" is not a zone`:     func(o *Options) { o.PreferredZones = []string{"za", " zb"} },
+		"POD_UID":                      func(o *Options) { o.Legacy.Mode = ModeAuto; t.Setenv("POD_UID", "") },
 	} {
-		o := good
-		name := change(&o)
-		err := Run(t.Context(), name, nil, o)
-		if err == nil || !strings.Contains(err.Error(), want) {
+		o, name := good, "op"
+		if want == "has no name" {
+			name = ""
+		}
+		change(&o)
+		if err := Run(t.Context(), name, nil, o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got: %v", want, err)
 		}
 		t.Setenv("POD_UID", "uid-of-op-1")
-		t.Setenv("POD_NAMESPACE", "ns")
+	}
+}
+
+// TestWhereAProcessRunsIsNoOption, so that its errors are no ErrOptions.
+func TestWhereAProcessRunsIsNoOption(t *testing.T) {
+	_, o := inPod(t)
+	t.Setenv("POD_NAMESPACE", "")
+	for want, config := range map[string]*rest.Config{"--leader-elect-resource-namespace": o.Config, "no-such-file": nil} {
+		t.Setenv("KUBECONFIG", "no-such-file")
+		o.Config = config
+		if _, err := New(t.Context(), "op", o); err == nil || errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got: %v", want, err)
+		}
 	}
 }
 
@@ -413,12 +425,6 @@ func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
 	}
 	if _, err := New(logr.NewContext(t.Context(), logr.Discard()), "op", Options{Disabled: true}); err != nil || len(told.lines) > 0 {
 		t.Errorf("slog's default was told %d lines though the context says to drop them; %v", len(told.lines), err)
-	}
-}
-
-func TestANilElectionIsAlive(t *testing.T) {
-	if err := (*Election)(nil).Alive(nil); err != nil {
-		t.Error(err)
 	}
 }
 

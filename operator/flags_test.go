@@ -5,7 +5,6 @@ package operator
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"io"
 	"slices"
@@ -181,29 +180,5 @@ func TestAResourceLockOfClientGosSaysWhichLocksAreHeld(t *testing.T) {
 		case err != nil || o.Legacy.mode() != tc.want:
 			t.Errorf("%q with %q is mode %q, %v", tc.lock, tc.set, o.Legacy.mode(), err)
 		}
-	}
-}
-
-func TestWhatIsWrongWithOptionsIsKnownAsThat(t *testing.T) {
-	_, o := inPod(t)
-	for name, change := range map[string]func(*Options){
-		"mode":          func(o *Options) { o.Legacy.Mode = "atuo" },
-		"zones":         func(o *Options) { o.PreferredZones = []string{"zone a"} },
-		"resource lock": func(o *Options) { o.Legacy.ResourceLock = "leasen" },
-		"selector":      func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, PodSelector: ","} },
-		"grace":         func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, Grace: time.Second} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := o
-			change(&o)
-			if _, err := New(t.Context(), "op", o); !errors.Is(err, ErrOptions) {
-				t.Errorf("New: %v", err)
-			}
-		})
-	}
-	t.Setenv("KUBECONFIG", "no-such-file")
-	o.Config = nil
-	if _, err := New(t.Context(), "op", o); err == nil || errors.Is(err, ErrOptions) {
-		t.Errorf("the way to the API server is not an option: %v", err)
 	}
 }

@@ -80,7 +80,7 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 				t.Errorf("no line is %s", want)
 			}
 		}
-		for _, want := range []string{"election_term_time_left_seconds{", "election_candidates{", "go_goroutines ", "process_open_fds "} {
+		for _, want := range []string{"election_term_time_left_seconds{", "go_goroutines ", "process_open_fds "} {
 			if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
 				t.Errorf("no line begins with %s", want)
 			}
