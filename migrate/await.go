@@ -51,30 +51,27 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 // unfollowed says why the candidates have not followed the phase; nil if they have.
 func (r *Report) unfollowed() []string {
 	cm, h := r.ConfigMap, r.holder()
-	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
-	stays, lingering := !cm.shield.Condemned, cm.shield.Lingering()
 	vacant := r.Lease.Holder == "" || r.Lease.Expired
-	var done bool
-	why := ""
-	switch {
-	case r.legacy.Elected:
+	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
+	stands := cm.Armed && !cm.shield.Condemned
+	done, want := false, "what a phase says: none is on record"
+	switch r.Phase {
+	case Legacy:
+		done, want = !ours && vacant, "left to legacy pods"
+	case Dual:
+		done = cm.Kind == ownerref.Shield && stands && h != nil && slices.Contains(cm.Presences, h.Presence)
+		want = "an armed shield with the leader among its owners"
+	case Sealed:
+		done, want = cm.Kind == ownerref.Sealed && stands, "sealed"
+	case Clean:
+		done, want = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, "gone"
+	}
+	why := fmt.Sprintf("the ConfigMap is %s, not yet %s", cm.Kind, want)
+	if r.legacy.Elected {
 		done, why = r.recordFollowed(vacant)
-	case r.Phase == Legacy:
-		done, why = !ours && vacant, "the ConfigMap is still "+string(cm.Kind)
-		if !vacant {
-			why = r.Lease.Holder + " still holds the Lease"
-		}
-	case r.Phase == Dual:
-		done, why = cm.Kind == ownerref.Shield && cm.Armed && stays && h != nil && r.shields(*h), r.undone("an armed shield with the leader among its owners")
-	case r.Phase == Sealed:
-		done, why = cm.Kind == ownerref.Sealed && cm.Armed && stays, r.undone("sealed")
-	case r.Phase == Clean:
-		done, why = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, r.undone("gone")
-	default:
-		why = "no phase is on record"
 	}
 	same := stageOf(r.Lease.Phase, r.Lease.Step) == r.stage()
-	switch {
+	switch lingering := cm.shield.Lingering(); {
 	case done && same:
 		return nil
 	case done:
@@ -82,24 +79,14 @@ func (r *Report) unfollowed() []string {
 	case lingering != "":
 		why += ": " + lingering
 	}
-	return slices.Concat([]string{why}, r.Problems, r.waiting(vacant))
-}
-
-func (r *Report) undone(want string) string {
-	return fmt.Sprintf("the ConfigMap is %s, not yet %s", r.ConfigMap.Kind, want)
-}
-
-// waiting says what the holder of the Lease waits for.
-func (r *Report) waiting(vacant bool) []string {
-	switch h := r.holder(); {
+	all := append([]string{why}, r.Problems...)
+	switch {
 	case vacant && r.Phase != Legacy && !r.electorLeads():
-		return []string{"nobody holds the Lease, whose holder does the work"}
+		return append(all, "nobody holds the Lease, whose holder does the work")
 	case h == nil && !vacant:
-		return []string{r.Lease.Holder + " holds the Lease and does not take part in the migration"}
+		return append(all, r.Lease.Holder+" holds the Lease and does not take part in the migration")
 	case h != nil && h.Waiting != "":
-		return []string{h.Name() + " waits: " + h.Waiting}
-	case r.Phase == Sealed && len(r.ConfigMap.Presumed) > 0:
-		return []string{"legacy pods that are presumed gone: " + strings.Join(r.ConfigMap.Presumed, ", ")}
+		return append(all, h.Name()+" waits: "+h.Waiting)
 	}
-	return nil
+	return all
 }

@@ -6,8 +6,6 @@ package migrate
 import (
 	"cmp"
 	"fmt"
-
-	"github.com/zonelect/zonelect/internal/inspect"
 )
 
 // Record returns the election record that moves to the Lease; zero if there is none.
@@ -28,39 +26,23 @@ func (r *Report) recordText() string {
 	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.Record().Holder, "nobody"))
 }
 
-func (r *Report) checkRecord(f *inspect.Findings) {
-	e := r.Record()
-	switch {
-	case e.Error != "":
-		f.Problem("%s %s: %s", r.legacy.Resource, r.ConfigMap.Name, e.Error)
-	case r.Phase == Clean && r.electorLeads():
-		f.Problem("%s, though the phase is clean: it and a candidate may both lead: end it; if more may start, roll back to phase dual then", r.recordText())
-	case r.Phase == Sealed:
-		f.Warn(inspect.NeverSealed)
-	case r.Phase == Dual && r.electorLeads():
-		f.Warn("%s, a legacy elector: candidates lead once it stops", r.recordText())
-	}
-}
-
 // electionRecord checks that a step does not put two leaders side by side.
 func electionRecord(r Report, to Phase) Check {
-	c := Check{Name: checkRecord, OK: true, Detail: r.recordText()}
+	c := Check{Name: "record", OK: true, Detail: r.recordText()}
 	e, held := r.Record(), r.Record().Holder
 	switch {
 	case r.ConfigMap.Kind == "":
-		c.OK, c.Detail, c.ToDo = false, "it could not be read", "grant the verb get on "+r.legacy.Resource
+		return c.fails("it could not be read", "grant the verb get on "+r.legacy.Resource)
 	case e.Error != "":
-		c.OK, c.Detail, c.ToDo = false, e.Error, "remove the annotation if no leader is alive"
+		return c.fails(e.Error, "remove the annotation if no leader is alive")
 	case to == Clean && held != "" && held != r.Lease.Holder:
-		c.OK = false
-		c.ToDo = "end the legacy electors, and wait until a candidate holds the Lease and the record"
+		return c.fails("", "end the legacy electors, and wait until a candidate holds the Lease and the record")
 	case to == Legacy && held == "" && r.Lease.Holder != "":
 		// On the way back from clean the leader may be cut off, and has only the Lease.
-		c.OK = false
-		c.ToDo = fmt.Sprintf("wait until %s has the record too, which keeps legacy electors out until it has stopped", r.Lease.Holder)
+		return c.fails("", fmt.Sprintf("wait until %s has the record too, which keeps legacy electors out until it has stopped", r.Lease.Holder))
 	case to == Dual && r.Phase == Clean && r.electorLeads():
-		c.OK, c.Acknowledgeable = false, true
-		c.ToDo = "end it: it may lead beside the candidates, whose term ends with this step"
+		c.Acknowledgeable = true
+		return c.fails("", "end it: it may lead beside the candidates, whose term ends with this step")
 	}
 	return c
 }

@@ -34,7 +34,7 @@ type observer struct {
 }
 
 func (o *observer) look(ctx context.Context) (Report, error) {
-	r := Report{Namespace: o.config.Namespace, Lock: o.config.Lock, LegacyPods: []LegacyPod{}}
+	r := Report{Namespace: o.config.Namespace, Lock: o.config.Lock, Candidates: []Candidate{}, LegacyPods: []LegacyPod{}}
 	if err := o.readLease(ctx, &r); err != nil {
 		return Report{}, fmt.Errorf("inspecting lock %s: %w", o.config.Lock, err)
 	}
@@ -47,7 +47,6 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 	stage := stageOf(r.Lease.Phase, r.Lease.Step).Later(stageOf(r.ConfigMap.Phase, r.ConfigMap.Step))
 	r.Legacy = r.legacy.String()
 	r.Phase, r.Step = Phase(stage.Phase), stage.Step
-	r.Candidates = r.candidates()
 	r.match()
 	r.findProblems()
 	return r, nil
@@ -65,17 +64,15 @@ func (r *Report) tolerate(err error) error {
 // readLease reads the Lease, and which legacy lock it is for.
 func (o *observer) readLease(ctx context.Context, r *Report) error {
 	lock, err := o.reader.Lock(ctx, o.lock)
-	r.lock = lock
 	if err != nil || lock.Lease == nil {
 		return err
 	}
-	r.read = lock.Snapshot()
-	said, stage := r.read.Record, record.ReadStage(lock.Lease.Annotations)
+	said, stage := lock.Snapshot().Record, record.ReadStage(lock.Lease.Annotations)
 	d, ours := inspect.DetailsOf(said)
+	r.lease = lock.Lease
 	r.Lease = LeaseReport{
 		Exists: true, Phase: Phase(stage.Phase), Step: stage.Step, Holder: said.Holder,
-		Ours: ours, Zone: d.Zone, Renewed: said.RenewTime, DurationSeconds: int64(said.LeaseDuration / time.Second),
-		Expired: lock.Lasts() > 0 && lock.Silent(time.Now()),
+		Ours: ours, Zone: d.Zone, Renewed: said.RenewTime, Expired: lock.Lasts() > 0 && lock.Silent(time.Now()),
 	}
 	r.legacy, r.holders = record.ReadLegacy(lock.Lease.Annotations), record.ReadLegacyHolders(lock.Lease.Annotations)
 	return nil
@@ -83,15 +80,14 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 
 // readCandidates lists the presences and reads their pods.
 func (o *observer) readCandidates(ctx context.Context, r *Report) error {
-	all, err := o.reader.Candidates(ctx, r.lock)
-	if err != nil {
-		return err
+	all, err := o.reader.Candidates(ctx, inspect.Election{NamespacedName: o.lock, Lease: r.lease})
+	if err == nil {
+		err = o.reader.Pods(ctx, r.Namespace, all)
 	}
-	if err := o.reader.Pods(ctx, r.Namespace, all); err != nil {
-		return err
+	if err == nil {
+		r.Candidates = append(r.Candidates, all...)
 	}
-	r.lock.Candidates = all
-	return nil
+	return err
 }
 
 func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
@@ -126,11 +122,10 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 // missing permission matters only if the Lease names one.
 func (o *observer) readEndpoints(ctx context.Context, r *Report) error {
 	endpoints, err := o.reader.Endpoints(ctx, r.Namespace, r.ConfigMap.Name)
-	needless := errors.Is(err, locks.ErrForbidden) && r.legacy.Resource != record.Endpoints
-	switch {
-	case err != nil && !needless:
+	if err != nil && (!errors.Is(err, locks.ErrForbidden) || r.legacy.Resource == record.Endpoints) {
 		return err
-	case endpoints != nil:
+	}
+	if endpoints != nil {
 		r.elected(record.Endpoints, endpoints.Annotations)
 	}
 	r.stands(record.Endpoints)
@@ -213,7 +208,7 @@ func (r *Report) match() {
 func (o *observer) newLegacyPods(r *Report) error {
 	c := o.config
 	var self ownerref.Owner
-	if inPods := slices.DeleteFunc(r.running(), inspect.Candidate.InNoPod); len(inPods) > 0 {
+	if inPods := slices.DeleteFunc(r.running(), Candidate.InNoPod); len(inPods) > 0 {
 		self = ownerref.Owner{Name: inPods[0].Pod, UID: types.UID(inPods[0].UID)}
 	} else if c.Selector == "" {
 		if self = r.ConfigMap.shield.Owner; self == (ownerref.Owner{}) {

@@ -3,11 +3,7 @@
 
 package migrate
 
-import (
-	"context"
-	"fmt"
-	"strings"
-)
+import "context"
 
 // Plan says how far a migration has come, and where it may go from there.
 type Plan struct {
@@ -111,15 +107,4 @@ func (c course) step(from Phase, by string, to Phase) *Step {
 		}
 	}
 	return nil
-}
-
-// from names the steps that a command takes from a phase.
-func (c course) from(p Phase) string {
-	var all []string
-	for _, s := range c {
-		if s.From == p && s.By != "" {
-			all = append(all, fmt.Sprintf("%s to %s", s.By, s.To))
-		}
-	}
-	return strings.Join(all, ", or ")
 }

@@ -4,12 +4,14 @@
 package migrate
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -40,10 +42,8 @@ type Report struct {
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
-	lock   inspect.Election // its candidates, and its Lease
-	read   locks.Snapshot   // what they say
-	legacy record.Legacy
-
+	lease     *coordinationv1.Lease // as it was read; nil if there is none
+	legacy    record.Legacy
 	holders   []record.LegacyHolder // that were seen to hold the legacy lock
 	selector  string                // of the operator's pods; empty if it is not known
 	unmatched []string              // the holders that it is not known to match
@@ -58,9 +58,8 @@ type LeaseReport struct {
 	Holder string `json:"holder,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	// Ours says that a zonelect program wrote the holder.
-	Ours            bool      `json:"ours"`
-	Renewed         time.Time `json:"renewed,omitzero"`
-	DurationSeconds int64     `json:"durationSeconds,omitempty"`
+	Ours    bool      `json:"ours"`
+	Renewed time.Time `json:"renewed,omitzero"`
 	// Expired says that its holder has not renewed it in time, by the clock of this machine,
 	// which may be wrong. Candidates wait in full, by their own clocks.
 	Expired bool `json:"expired"`
@@ -102,24 +101,8 @@ type ElectionRecord struct {
 
 // Candidate is a program with a presence object at the lock. The presence says what was true
 // when it was written; only the pod tells whether the candidate still runs. A candidate in mode
-// lease takes no part in the migration: it is not counted as following the phase. The command
-// status says more of each.
-type Candidate struct {
-	Identity string `json:"identity"`
-	Pod      string `json:"pod,omitempty"`
-	UID      string `json:"uid"` // of its pod
-	Zone     string `json:"zone,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Mode     string `json:"mode,omitempty"`    // auto, dual or lease
-	Waiting  string `json:"waiting,omitempty"` // for what, before it may lead
-	// Exists says whether its pod exists. Ready is the pod's condition of that name.
-	Exists bool `json:"exists"`
-	Ready  bool `json:"ready"`
-	// Holds says whether it holds the Lease, and Shields whether it is among the shield's
-	// owners.
-	Holds   bool `json:"holds"`
-	Shields bool `json:"shields"`
-}
+// lease takes no part in the migration: it is not counted as following the phase.
+type Candidate = inspect.Candidate
 
 // LegacyPod is a pod that may still lead by the ConfigMap.
 type LegacyPod struct {
@@ -130,9 +113,36 @@ type LegacyPod struct {
 	Why   string `json:"why"`
 }
 
+// findProblems adds what no check of a step says. It does no I/O.
+func (r *Report) findProblems() {
+	cm := r.ConfigMap
+	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	switch legacy := cm.Kind == ownerref.Legacy && (r.Phase == Sealed || r.Phase == Clean); {
+	case r.legacy.Elected:
+		if r.Phase == Clean && r.electorLeads() {
+			problem("%s, though the phase is clean: it and a candidate may both lead: end it; if more may start, roll back to phase dual then", r.recordText())
+		}
+	case cm.shield.Bare && r.Phase == Legacy:
+		problem("the ConfigMap %s is empty and has no owner: legacy pods wait at it for good: remove it", cm.Name)
+	case cm.Kind == ownerref.Foreign && !cm.shield.Bare:
+		problem("the ConfigMap %s is not a leader-for-life lock: %s", cm.Name, cm.Why)
+	case legacy:
+		problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod; if more may start, roll back to phase dual once the ConfigMap has gone with it", cm.Owner, r.Phase)
+	case cm.Kind == ownerref.Absent && r.Phase == Sealed:
+		problem("the sealed ConfigMap is gone: a legacy pod that starts now leads beside the candidates, until one of these puts it up again")
+	}
+	for _, e := range cm.Elected {
+		if e.Error != "" {
+			problem("%s %s: %s", e.Resource, cm.Name, e.Error)
+		} else if !r.legacy.Elected && e.Resource != record.ConfigMaps {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s %s holds an election record of client-go, of %q: electors that use it know nothing of this migration", e.Resource, cm.Name, e.Holder))
+		}
+	}
+}
+
 // running returns the candidates that take part and whose pods exist.
-func (r *Report) running() []inspect.Candidate {
-	return slices.DeleteFunc(slices.Clone(r.lock.Candidates), func(c inspect.Candidate) bool { return !c.Exists || !c.TakesPart() })
+func (r *Report) running() []Candidate {
+	return slices.DeleteFunc(slices.Clone(r.Candidates), func(c Candidate) bool { return !c.Exists || !c.TakesPart() })
 }
 
 // alone reports whether the lock is a Lease that nobody moves: no phase is on record, nothing stands
@@ -152,37 +162,15 @@ func (r *Report) begin() string {
 	return r.course().step("", "", "").Does
 }
 
-// leaseAlone reports whether the phase lets candidates in mode lease lead (M12).
-func (r *Report) leaseAlone() bool {
-	return r.Phase == "" || r.Phase == Clean || r.Phase == Sealed && !r.legacy.Elected
-}
-
 // holder returns the candidate that holds the Lease and takes part; nil if none
 // does.
-func (r *Report) holder() *inspect.Candidate {
-	if i := slices.IndexFunc(r.lock.Candidates, func(c inspect.Candidate) bool { return r.holds(c) && c.TakesPart() }); i >= 0 {
-		return &r.lock.Candidates[i]
+func (r *Report) holder() *Candidate {
+	for _, c := range r.Candidates {
+		if c.Identity != "" && c.Identity == r.Lease.Holder && c.TakesPart() {
+			return &c
+		}
 	}
 	return nil
-}
-
-// holds reports whether a candidate holds the Lease.
-func (r *Report) holds(c inspect.Candidate) bool {
-	return c.Identity != "" && c.Identity == r.Lease.Holder
-}
-
-// shields reports whether a candidate is among the shield's owners.
-func (r *Report) shields(c inspect.Candidate) bool {
-	return slices.Contains(r.ConfigMap.Presences, c.Presence)
-}
-
-// candidates returns the candidates as a report says them.
-func (r *Report) candidates() []Candidate {
-	all := []Candidate{}
-	for _, c := range r.lock.Candidates {
-		all = append(all, Candidate{c.Identity, c.Pod, c.UID, c.Zone, c.Version, c.Mode, c.Waiting, c.Exists, c.Ready, r.holds(c), r.shields(c)})
-	}
-	return all
 }
 
 // stage returns the phase with its place in the order of changes.

@@ -48,7 +48,7 @@ type stage struct {
 	seats  []*seat
 	config migrate.Config
 
-	denied []string // "verb resource" that the user may not
+	denied []string // what the user may not: update or read (any other verb), and a part of a path
 	// wrote holds the tool's writes; before, if set, is called before each write.
 	wrote  []string
 	before func()
@@ -77,10 +77,13 @@ func scenario(t *testing.T, f func(s *stage)) {
 
 // ServeHTTP serves the tool.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if verb := s.verb(r); slices.Contains(s.denied, verb) {
-		code, body := apitest.Forbidden(strings.Fields(verb)[0], r.URL.Path)
-		apitest.Reply(w, code, body)
-		return
+	for _, denied := range s.denied {
+		verb, part, _ := strings.Cut(denied, " ")
+		if (r.Method == http.MethodPut) == (verb == "update") && strings.Contains(r.URL.Path, part) {
+			code, body := apitest.Forbidden(verb, r.URL.Path)
+			apitest.Reply(w, code, body)
+			return
+		}
 	}
 	if r.Method != http.MethodGet {
 		if s.before != nil {
@@ -89,20 +92,6 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.wrote = append(s.wrote, r.Method+" "+r.URL.Path)
 	}
 	s.server.ServeHTTP(w, r)
-}
-
-// verb returns "verb resource" of a request that reads or updates.
-func (s *stage) verb(r *http.Request) string {
-	parts := strings.Split(r.URL.Path, "/")
-	at := slices.Index(parts, "namespaces")
-	rest := parts[at+2:]
-	switch {
-	case r.Method == http.MethodPut:
-		return "update " + rest[0]
-	case len(rest) == 1:
-		return "list " + rest[0]
-	}
-	return "get " + rest[0]
 }
 
 // runs adds a pod of the operator.
@@ -142,17 +131,7 @@ func (s *stage) vanishes(pod string) {
 func (s *stage) joins(name string, change ...func(*shield.Config)) *seat {
 	s.T.Helper()
 	s.runs(name)
-	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
-	config := shield.Config{
-		Config: multilock.Config{
-			Lease:     lease.Config{Client: apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-			Core:      apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion),
-			Candidate: candidate,
-			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
-			Version:   "v2",
-		},
-		PodSelector: "app=op",
-	}
+	config := shield.Config{Config: s.candidate(name), PodSelector: "app=op"}
 	for _, f := range change {
 		f(&config)
 	}
@@ -162,7 +141,18 @@ func (s *stage) joins(name string, change ...func(*shield.Config)) *seat {
 	}
 	defer synctest.Wait()
 	defer time.Sleep(5 * time.Second) // M7
-	return s.elect(lock, candidate)
+	return s.elect(lock, config.Candidate)
+}
+
+// candidate is what all candidates have, of one in a pod of that name.
+func (s *stage) candidate(name string) multilock.Config {
+	return multilock.Config{
+		Lease:     lease.Config{Client: apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion),
+		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
+		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+		Version:   "v2",
+	}
 }
 
 // poses adds a candidate that does nothing: its pod and its presence.
@@ -188,12 +178,11 @@ func (s *stage) lies(holder, phase string) {
 	})
 }
 
-// says sets an annotation of the ConfigMap; empty deletes it.
-func (s *stage) says(key, value string) {
-	s.server.Change(mapPath, func(o apitest.Object) {
-		a, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-		if a[key] = value; value == "" {
-			delete(a, key)
+// annotates sets annotations of an object by hand: keys and values.
+func (s *stage) annotates(path string, pairs ...string) {
+	s.server.Change(path, func(o apitest.Object) {
+		for i := 0; i < len(pairs); i += 2 {
+			o["metadata"].(apitest.Object)["annotations"].(apitest.Object)[pairs[i]] = pairs[i+1]
 		}
 	})
 	synctest.Wait()
@@ -235,6 +224,16 @@ func (s *stage) follows(want migrate.Phase) migrate.Report {
 	return r
 }
 
+// stalls checks that the candidates have not followed after a time, and that this is why.
+func (s *stage) stalls(after time.Duration, why string) {
+	s.T.Helper()
+	ctx, cancel := context.WithTimeout(s.T.Context(), after)
+	defer cancel()
+	if _, err := s.Await(ctx, nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
+		s.T.Errorf("got %v, want %s", err, why)
+	}
+}
+
 type mover = func(context.Context, migrate.Options) (migrate.Outcome, error)
 
 // goes takes a step, which must be possible, and waits until it is followed.
@@ -247,11 +246,11 @@ func (s *stage) goes(by mover, to migrate.Phase, acknowledge ...string) {
 	s.follows(to)
 }
 
-// refuses checks that a step is refused for these checks, in order, and that the tool wrote
-// nothing.
+// refuses checks that a step is refused for these checks, in order, and that the phase
+// stays.
 func (s *stage) refuses(by mover, o migrate.Options, names ...string) []migrate.Check {
 	s.T.Helper()
-	before := s.report()
+	before := s.report().Step
 	_, err := by(s.T.Context(), o)
 	var refusal *migrate.RefusedError
 	if !errors.As(err, &refusal) {
@@ -264,22 +263,15 @@ func (s *stage) refuses(by mover, o migrate.Options, names ...string) []migrate.
 			s.T.Errorf("the error %q does not say all of %+v", err, c)
 		}
 	}
-	if !slices.Equal(failed, names) {
-		s.T.Errorf("refused for %v, want %v: %v", failed, names, err)
-	}
-	if after := s.report(); after.Phase != before.Phase || after.Step != before.Step {
-		s.T.Errorf("the phase was %s (%d) and is %s (%d)", before.Phase, before.Step, after.Phase, after.Step)
+	if after := s.report().Step; !slices.Equal(failed, names) || after != before {
+		s.T.Errorf("refused for %v, want %v, at step %d, then %d: %v", failed, names, before, after, err)
 	}
 	return refusal.Failed
 }
 
 // phase writes a phase to the Lease by hand.
 func (s *stage) phase(phase, step string) {
-	s.server.Change(leasePath, func(o apitest.Object) {
-		a := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-		a["zonelect.dev/phase"], a["zonelect.dev/phase-step"] = phase, step
-	})
-	synctest.Wait()
+	s.annotates(leasePath, "zonelect.dev/phase", phase, "zonelect.dev/phase-step", step)
 }
 
 // leading returns the pods of the candidates that lead once they have settled (M7).

@@ -8,9 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
-
-	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -79,36 +78,23 @@ func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
 const attempts = 10
 
 func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, error) {
-	r, err := m.Inspect(ctx)
+	w := &observer{Migration: m}
+	r, err := w.look(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
+	from := r.stage()
 	out := Outcome{From: r.Phase, To: o.To, DryRun: o.DryRun}
 	if c := order(r, by, o.To); !c.OK {
 		return out, refused(&out, []Check{c}, o)
 	}
 	out.To = r.course().step(r.Phase, by, o.To).To
-	p, err := m.prepare(ctx, out.To)
-	if err != nil {
+	if err := w.settle(ctx, r); err != nil {
 		return out, err
 	}
-	return p.take(ctx, out, r.stage(), o)
-}
-
-// refused notes the checks, and returns an error if they fail.
-func refused(out *Outcome, checks []Check, o Options) error {
-	out.Checks = checks
-	if all := failed(checks, o.Acknowledge...); len(all) > 0 {
-		return &RefusedError{out.From, out.To, all}
-	}
-	return nil
-}
-
-// take judges the step and writes it, at the version of the Lease that it judged.
-func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o Options) (Outcome, error) {
-	err := locks.ErrConflict
+	err = locks.ErrConflict
 	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {
-		r, checks, looked := p.check(ctx)
+		r, checks, looked := w.check(ctx, out.To)
 		if looked != nil {
 			return out, looked
 		}
@@ -122,18 +108,27 @@ func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o 
 		if o.DryRun {
 			return out, nil
 		}
-		err = p.write(ctx, r, stageOf(out.To, out.Step))
+		err = m.write(ctx, r, stageOf(out.To, out.Step)) // at the version that was judged
 	}
 	return out, err
 }
 
+// refused notes the checks, and returns an error if they fail.
+func refused(out *Outcome, checks []Check, o Options) error {
+	out.Checks = checks
+	failed := slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Passes(o.Acknowledge...) })
+	if len(failed) > 0 {
+		return &RefusedError{out.From, out.To, failed}
+	}
+	return nil
+}
+
 // write puts a stage on the Lease that was read, and changes nothing else.
 func (m *Migration) write(ctx context.Context, r Report, stage record.Stage) error {
-	read, ok := r.read.Version.Opaque.(*coordinationv1.Lease)
-	if !ok {
+	if r.lease == nil {
 		return m.lease.Name().Explain("update", errors.New("it does not exist: start a candidate"))
 	}
-	changed := read.DeepCopy()
+	changed := r.lease.DeepCopy()
 	changed.Annotations = record.WriteStage(maps.Clone(changed.Annotations), stage)
 	_, err := m.lease.Update(ctx, changed)
 	return err

@@ -49,7 +49,7 @@ var house = map[string]string{
 	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/phase internal/presence internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock locks/multilock/internal/candidate locks/ownerref",
 	"locks/multilock/twin":               "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
-	"migrate":                  "kubernetes internal/apierror internal/inspect internal/legacypods internal/presence internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
+	"migrate":                  "kubernetes internal/apierror internal/inspect internal/legacypods internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
 	"operator":                 "kubernetes logr otel pflag election election/status election/timing internal/environment internal/legacypods internal/phase internal/plain internal/presence internal/record internal/transport locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin operator/internal/events zone",
 	"operator/internal/events": "kubernetes logr election election/status internal/environment",
 
