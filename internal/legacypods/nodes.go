@@ -206,7 +206,7 @@ func (o *observations) list(ctx context.Context, config Config) error {
 		before = nil
 	}
 	o.hearts, o.listed = map[string]*heartbeats{}, time.Now()
-	for _, lease := range leases.Items {
+	for _, lease := range leases {
 		h := cmp.Or(before[lease.Name], &heartbeats{})
 		h.see(lease.ResourceVersion, o.listed)
 		o.hearts[lease.Name] = h

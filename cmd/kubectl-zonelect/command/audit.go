@@ -27,25 +27,20 @@ import (
 	"github.com/zonelect/zonelect/internal/sleep"
 )
 
-const auditLong = `Lists all elections of a namespace, or of the cluster, whoever runs them: programs of client-go,
-controller-runtime, Java, Python, Kubernetes itself and zonelect. It looks twice, --for apart, and says who
-holds what, by which kind of lock, and for how long. It reads, and changes nothing.
+const auditLong = `Lists all elections of a namespace, or of the cluster, whoever runs them: programs of client-go, Java,
+Python, Kubernetes itself and zonelect. It looks twice, --for apart, and changes nothing.
 
-A row for each election has:
+Columns:
   ON        what keeps the record: a Lease, client-go's old record on a ConfigMap or Endpoints, or the
             ConfigMap of leader-for-life
   BY        the client that wrote it last
   LEASE     for how long others leave a silent holder the lock
   WORKLOAD  what runs the holder's pod
 
-Below the table are the findings, which are certain: notes, warnings and problems. A problem is that nobody
-leads although somebody should. "->" is what helps. The exit code is 1 if there is a problem.
+Below the table are the findings, which are certain. A problem is that nobody leads although somebody
+should; the exit code is 1 then. "->" is what helps.
 
-The heartbeats of nodes, the Leases by which API servers and zonelect's candidates announce themselves,
-and those that are empty are not elections.
-
-ClusterRole zonelect-audit grants what the command needs to read. With fewer rights, a note says what is
-not known.`
+ClusterRole zonelect-audit grants the rights. With fewer rights, a note says what is not known.`
 
 const auditExample = `  kubectl zonelect audit -A                                 # all elections of the cluster
   kubectl zonelect audit -n openshift-operators --for 5m    # those of a namespace with long leases
@@ -78,14 +73,12 @@ func newAudit(env *environment) *cobra.Command {
 		Short:   "List all elections of the cluster, whoever runs them",
 		Long:    auditLong,
 		Example: auditExample,
-		Args:    noArgument,
-		RunE:    func(c *cobra.Command, _ []string) error { return failed(a.run(c.Context())) },
-
-		Annotations: roleAudit.marks(),
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.run(c.Context()) },
 	}
 	c.Flags().BoolVarP(&a.everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
 	c.Flags().DurationVar(&a.watch, "for", 20*time.Second, "How long after the first look the second comes.")
-	a.printer.addFlags(c, true)
+	a.printer.addFlags(c, false)
 	return c
 }
 
@@ -188,9 +181,6 @@ func (a *auditCommand) print(all auditReport) error {
 		return a.printer.object(out, "Audit", types.NamespacedName{Namespace: a.cluster.namespace}, all)
 	}
 	names := []string{"Namespace", "Name", "On", "Holder", "By", "Lease", "Workload", "Findings"}
-	if a.printer.wide {
-		names = append(names, "Pod")
-	}
 	var rows [][]string
 	for _, e := range all.Elections {
 		on, lease := string(e.Kind), ""
@@ -206,8 +196,7 @@ func (a *auditCommand) print(all auditReport) error {
 				checks = append(checks, f.Check)
 			}
 		}
-		row := []string{e.Namespace, e.Name, on, e.Holder, e.Writer, lease, e.Workload, strings.Join(checks, ","), e.Pod}
-		rows = append(rows, row[:len(names)])
+		rows = append(rows, []string{e.Namespace, e.Name, on, e.Holder, e.Writer, lease, e.Workload, strings.Join(checks, ",")})
 	}
 	err := printTable(out, names, rows)
 	tellGroups(a, all)
@@ -215,7 +204,11 @@ func (a *auditCommand) print(all auditReport) error {
 	for _, kind := range slices.Sorted(maps.Keys(all.Inventory)) {
 		kinds = append(kinds, fmt.Sprintf("%s %d", kind, all.Inventory[kind]))
 	}
-	tell(out, "%s: %s\n", inspect.Many(len(all.Elections), "election"), strings.Join(kinds, ", "))
+	sum := inspect.Many(len(all.Elections), "election")
+	if len(kinds) > 0 {
+		sum += ": " + strings.Join(kinds, ", ")
+	}
+	tell(out, "%s\n", sum)
 	return errors.Join(err, say(out, "%s, %s\n", inspect.Many(all.Problems, "problem"), inspect.Many(all.Warnings, "warning")))
 }
 

@@ -5,6 +5,7 @@ package command
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,12 +30,14 @@ func (e *environment) cluster(r role, everywhere bool) (cluster, error) {
 	if everywhere {
 		namespace = ""
 	}
+	e.role = r
 	all, err := e.connect()
 	return cluster{all, inspect.Reader{Core: all.core, Coordination: all.coordination, Explain: r.explained}, r, namespace}, err
 }
 
-// lock names a lock in the namespace.
+// lock names a lock in the namespace. People may write it as kubectl writes a Lease.
 func (c cluster) lock(name string) types.NamespacedName {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "lease/"), "lease.coordination.k8s.io/")
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
 }
 
@@ -45,6 +48,9 @@ func (c cluster) scope() string {
 	}
 	return "namespace " + c.namespace
 }
+
+// noLocks is what people are told where there are none.
+const noLocks = "No locks found in %s. Name a lock that no zonelect program uses yet, or list all locks with 'kubectl zonelect status -A'.\n"
 
 // absent is the error for a lock that does not exist.
 func (c cluster) absent(name string) error {

@@ -6,6 +6,7 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,25 +22,22 @@ const timeFormat = "2006-01-02T15:04:05Z"
 
 // table returns the names of the columns for some locks, and a row for each.
 func (s *statusCommand) table(found []inspect.Election, now time.Time) (names []string, rows [][]string) {
-	migrating := false
-	for _, e := range found {
-		migrating = migrating || e.Phase() != "" || legacyCell(e.Legacy) != ""
-	}
-	add := func(to []string, namespace string, always, phase, wide []string) []string {
+	migrating := slices.ContainsFunc(found, func(e inspect.Election) bool { return e.Phase() != "" || legacyCell(e.Legacy) != "" })
+	shown := func(all ...string) []string {
+		row := slices.Clone(all[1:8])
 		if s.everywhere {
-			to = append(to, namespace)
+			row = slices.Clone(all[:8])
 		}
-		to = append(to, always...)
 		if migrating {
-			to = append(to, phase...)
+			row = append(row, all[8:10]...)
 		}
 		if s.printer.wide {
-			to = append(to, wide...)
+			row = append(row, all[10:]...)
 		}
-		return to
+		return row
 	}
-	names = add(nil, "Namespace", []string{"Name", "State", "Leader", "Zone", "Since", "Last failover", "Candidates"},
-		[]string{"Phase", "Legacy"}, []string{"Renewed", "Token", "Pod", "Node", "Waiting"})
+	names = shown("Namespace", "Name", "State", "Leader", "Zone", "Since", "Last failover", "Candidates",
+		"Phase", "Legacy", "Renewed", "Token", "Pod", "Node", "Waiting")
 	for _, e := range found {
 		st := e.Status(now)
 		l, token := cmp.Or(st.Leader, &inspect.Leader{}), ""
@@ -50,10 +48,8 @@ func (s *statusCommand) table(found []inspect.Election, now time.Time) (names []
 		if st.Vacancy != nil && zone != "" {
 			zone = "(" + zone + ")"
 		}
-		rows = append(rows, add(nil, e.Namespace,
-			[]string{e.Name, string(st.State), leader, zone, age(since, now), failoverCell(st.LastFailover, now), candidatesCell(st)},
-			[]string{string(st.Phase), legacyCell(st.Legacy)},
-			[]string{age(l.Renewed, now), token, podName(l.Pod), l.Node, st.Holder().Waiting}))
+		rows = append(rows, shown(e.Namespace, e.Name, string(st.State), leader, zone, age(since, now), failoverCell(st.LastFailover, now), candidatesCell(st),
+			string(st.Phase), legacyCell(st.Legacy), age(l.Renewed, now), token, podName(l.Pod), l.Node, st.Holder().Waiting))
 	}
 	return names, rows
 }
@@ -78,20 +74,21 @@ func candidates(s inspect.Status) (names []string, rows [][]string) {
 
 // leads says who leads, where and since when; or if nobody does, who led last, where, and since when nobody does.
 func leads(s inspect.Status) (leader, zone string, since *metav1.MicroTime) {
-	switch v := s.Vacancy; {
-	case v != nil:
-		leader, since = "nobody", v.Since
-		if v.Uncertain {
-			leader += "?"
-		}
-		if v.Last != "" {
-			leader += " (was " + v.Last + ")"
-		}
-		zone = v.LastZone
-	case s.Leader != nil:
-		leader, zone, since = s.Leader.Identity, s.Leader.Zone, s.Leader.Since
+	v := s.Vacancy
+	switch {
+	case v == nil && s.Leader == nil:
+		return "", "", nil
+	case v == nil:
+		return s.Leader.Identity, s.Leader.Zone, s.Leader.Since
 	}
-	return leader, zone, since
+	leader = "nobody"
+	if v.Uncertain {
+		leader += "?"
+	}
+	if v.Last != "" {
+		leader += " (was " + v.Last + ")"
+	}
+	return leader, v.LastZone, v.Since
 }
 
 // age says how long ago something was; if that is in the future, because clocks differ, when

@@ -25,7 +25,10 @@ func (w *world) stages(to http.Handler, env *environment) {
 	pipes := apitest.NewPipes()
 	server := &http.Server{Handler: to, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
 	go func() { _ = server.Serve(pipes) }()
-	w.t.Cleanup(func() { _ = server.Close() })
+	w.t.Cleanup(func() {
+		time.Sleep(time.Second) // what a wire holds up passes
+		_ = server.Close()
+	})
 	env.restConfig = func() (*rest.Config, error) { return pipes.Config(), nil }
 }
 
@@ -52,7 +55,7 @@ func (w *world) leases() []string {
 }
 
 // varying is what differs from run to run: who wins, when, and by how much.
-var varying = regexp.MustCompile(`zonelect-demo-[a-z0-9]{5}|candidate-\d_\d| *\d+\.\ds  |\d+(\.\d+)?( s|µs|ms|s)\b|from \d+ to \d+`)
+var varying = regexp.MustCompile(`zonelect-demo-[a-z0-9]{5}|candidate-\d_\d| *\d+\.\ds  |\d+(\.\d+)?( s|µs|ms|s)\b`)
 
 // TestADemonstrationKeepsAllPromisesAndLeavesNothing, in less than a minute.
 func TestADemonstrationKeepsAllPromisesAndLeavesNothing(t *testing.T) {

@@ -5,6 +5,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/term"
@@ -29,6 +30,8 @@ type environment struct {
 	// changed is what people are told who interrupt a command: what it has changed or done, or that it
 	// has changed nothing. It is empty for most commands that only read.
 	changed string
+	begun   bool // the command line made sense
+	role    role // of the command
 	// restConfig says how demo's candidates reach the cluster.
 	restConfig func() (*rest.Config, error)
 }
@@ -53,6 +56,19 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 	}
 	return env
 }
+
+// say prints. Anybody may have written the arguments: none of them is more than a part of its line. Other control
+// characters stop at the streams, which are plain.Writers.
+func say(w io.Writer, format string, args ...any) error {
+	for i, arg := range args {
+		args[i] = plain.Text(fmt.Sprint(arg))
+	}
+	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}
+
+// tell prints something beside the result. An error has no place to be reported.
+func tell(w io.Writer, format string, args ...any) { _ = say(w, format, args...) }
 
 // tell prints something to standard error.
 func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, format, args...) }

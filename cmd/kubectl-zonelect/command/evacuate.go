@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/requests"
@@ -27,10 +26,8 @@ zone hand over to the candidate that would come first elsewhere. Candidates in t
 nobody else is there. The command returns when every leader has moved or says why it stays, or after
 --timeout. The exit code is 1 if a leader stayed.
 
-Locks that are created later are not marked. 'kubectl zonelect restore' or --until ends the evacuation.
-Leaders do not move back by themselves.
-
-A leader whose zone nobody knows counts as one that stayed. --until goes by the clocks of the candidates.
+Locks that are created later are not marked. 'kubectl zonelect restore' or --until, by the candidates'
+clocks, ends the evacuation. Leaders do not move back by themselves.
 
 The command refuses (exit code 3) if nobody is in the zone. ClusterRole zonelect-shift grants the rights.`
 
@@ -68,51 +65,39 @@ func newRestore(env *environment) *cobra.Command {
 func (e *evacuation) command(use, short, long, example string, do func(context.Context, []inspect.Election) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
-		Args: one("ZONE"), Annotations: roleShift.marks(),
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			found, err := e.find(c.Context(), args[0])
-			if err == nil {
-				err = do(c.Context(), found)
+			if err != nil {
+				return err
 			}
-			return failed(err)
+			return do(c.Context(), found)
 		},
 	}
 	c.Flags().BoolVarP(&e.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
-	addDryRun(c, &e.dryRun)
+	c.Flags().BoolVar(&e.dryRun, "dry-run", false, dryRunUsage)
 	return c
-}
-
-func (e *evacuation) complete(zone string) error {
-	faults := validation.IsValidLabelValue(zone)
-	switch {
-	case len(faults) > 0:
-		return usage("no zone can be %q: %s", zone, strings.Join(faults, "; "))
-	case e.timeout <= 0:
-		return usage("--timeout=%s must be above zero", e.timeout)
-	}
-	e.env.changed = nothing
-	e.zone = zone
-	if e.until == "" {
-		return nil
-	}
-	now := e.env.now()
-	if d, err := time.ParseDuration(e.until); err == nil {
-		e.ends = now.Add(d)
-	} else if e.ends, err = time.Parse(time.RFC3339, e.until); err != nil {
-		return usage("--until=%s: give a time such as %s, or a duration such as 2h", e.until, now.Add(2*time.Hour).UTC().Format(time.RFC3339))
-	}
-	if e.ends = e.ends.Truncate(time.Second); !e.ends.After(now) {
-		return usage("--until=%s is in the past", e.until)
-	}
-	return nil
 }
 
 // find completes the flags and reads the locks.
 func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election, error) {
-	err := e.complete(zone)
-	if err != nil {
-		return nil, err
+	e.zone, e.env.changed = zone, nothing
+	faults := validation.IsValidLabelValue(zone)
+	if zone == "" || len(faults) > 0 {
+		return nil, usage("no zone can be %q: %s", zone, strings.Join(faults, "; "))
 	}
+	if e.until != "" {
+		now := e.env.now()
+		if d, err := time.ParseDuration(e.until); err == nil {
+			e.ends = now.Add(d)
+		} else if e.ends, err = time.Parse(time.RFC3339, e.until); err != nil {
+			return nil, usage("--until=%s: give a time such as 2026-11-21T18:00:00Z, or a duration such as 2h", e.until)
+		}
+		if e.ends = e.ends.Truncate(time.Second); !e.ends.After(now) {
+			return nil, usage("--until=%s is in the past", e.until)
+		}
+	}
+	var err error
 	if e.cluster, err = e.env.cluster(roleShift, e.everywhere); err != nil {
 		return nil, err
 	}
@@ -129,28 +114,20 @@ func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election,
 
 func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) error {
 	var all, leaving []*move
-	var zones []string
-	unaware := 0
+	var there []inspect.Candidate
 	for _, f := range found {
 		m := &move{NamespacedName: f.NamespacedName, from: f.Leader(), avoid: e.zone}
-		if all = append(all, m); m.from != nil {
-			zones = append(zones, m.from.Zone)
+		all, there = append(all, m), append(there, f.Candidates...)
+		if m.from != nil {
+			there = append(there, inspect.Candidate{Zone: m.from.Zone})
 		}
 		if m.from != nil && m.from.Zone == e.zone {
 			m.waits = m.from.Identity + " has not answered"
 			leaving = append(leaving, m)
 		}
-		for _, c := range f.Candidates {
-			if zones = append(zones, c.Zone); c.Zone == "" {
-				unaware++
-			}
-		}
 	}
-	if !slices.Contains(zones, e.zone) {
-		return refused("no candidate in %s is in zone %s: they are in %s", e.cluster.scope(), e.zone, listed(zones))
-	}
-	if unaware > 0 {
-		e.env.tell("note: candidates that do not know their zone may lead in zone %s (%d): give them the right to read nodes (kustomize base zone: see %s) or NODE_ZONE, and restart them\n", e.zone, unaware, doctor.Rights)
+	if zones, _ := inspect.ZonesOf(there); !slices.Contains(zones, e.zone) {
+		return refused("no candidate in %s is in zone %s: they are in %s", e.cluster.scope(), e.zone, cmp.Or(strings.Join(zones, ", "), "none"))
 	}
 	if !e.dryRun {
 		e.env.changed = "some locks may be marked already: 'kubectl zonelect restore " + e.zone + "' undoes that"
@@ -215,33 +192,29 @@ func (e *evacuation) change(ctx context.Context, all []*move, do func(*coordinat
 // that it should leave, or could not be changed.
 func (e *evacuation) print(all []*move, done string) error {
 	var rows [][]string
-	var cause error
-	stay, failed := 0, 0
+	var failed error
+	stay := 0
 	for _, m := range all {
 		result, well := e.result(m, done)
-		switch {
-		case m.failed != nil:
-			failed++
-			cause = m.failed
-		case !well:
+		if failed = cmp.Or(failed, m.failed); !well {
 			stay++
 		}
-		name, from, to := m.String(), "", ""
+		name := m.String()
 		if !e.everywhere {
 			name = m.Name
 		}
-		if m.from != nil {
-			from = m.from.String()
+		row := []string{name, "", "", result}
+		for i, leader := range []*inspect.Leader{m.from, m.to} {
+			if leader != nil {
+				row[i+1] = leader.String()
+			}
 		}
-		if m.to != nil {
-			to = m.to.String()
-		}
-		rows = append(rows, []string{name, from, to, result})
+		rows = append(rows, row)
 	}
 	err := printTable(e.env.streams.Out, []string{"Lock", "From", "To", "Result"}, rows)
 	switch {
-	case cause != nil:
-		return fmt.Errorf("%s could not be changed: %w", inspect.Many(failed, "lock"), cause)
+	case failed != nil:
+		return fmt.Errorf("a lock could not be changed: %w", failed)
 	case err != nil || stay == 0 || e.dryRun:
 		return err
 	}
@@ -270,10 +243,4 @@ func (e *evacuation) result(m *move, done string) (text string, well bool) {
 		return "stays: " + m.refused, false
 	}
 	return "not moved after " + e.timeout.String() + ": " + m.waits, false
-}
-
-// listed lists zones for people.
-func listed(zones []string) string {
-	slices.Sort(zones)
-	return cmp.Or(strings.Join(slices.DeleteFunc(slices.Compact(zones), func(z string) bool { return z == "" }), ", "), "none")
 }

@@ -3,10 +3,7 @@
 
 package command
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // nothing is what commands have changed until they say otherwise.
 const nothing = "nothing was changed"
@@ -38,13 +35,4 @@ func usage(format string, args ...any) error {
 // safe or was not confirmed.
 func refused(format string, args ...any) error {
 	return failure{fmt.Errorf(format, args...), exitRefused}
-}
-
-// failed gives an error the exit code 1, unless it already has one.
-func failed(err error) error {
-	var already failure
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	return failure{err, exitError}
 }

@@ -41,46 +41,29 @@ type handover struct {
 func newHandover(env *environment) *cobra.Command {
 	h := &handover{env: env}
 	c := &cobra.Command{
-		Use:         "handover LOCK",
-		Short:       "Move leadership to another candidate",
-		Long:        handoverLong,
-		Example:     handoverExample,
-		Args:        one("LOCK"),
-		Annotations: roleShift.marks(),
+		Use:     "handover LOCK",
+		Short:   "Move leadership to another candidate",
+		Long:    handoverLong,
+		Example: handoverExample,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			err := h.complete(c)
-			if err == nil {
-				err = h.run(c.Context(), args[0])
+			if h.to.Identity != "" && h.to.Zone != "" {
+				return usage("use either --to or --to-zone, not both")
 			}
-			return failed(err)
+			return h.run(c.Context(), args[0])
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&h.to.Identity, "to", "", "The identity of the next leader.")
 	f.StringVar(&h.to.Zone, "to-zone", "", "The zone of the next leader.")
 	f.DurationVar(&h.timeout, "timeout", time.Minute, "How long to wait.")
-	addDryRun(c, &h.dryRun)
+	f.BoolVar(&h.dryRun, "dry-run", false, dryRunUsage)
 	return c
-}
-
-func (h *handover) complete(c *cobra.Command) error {
-	for _, flag := range []string{"to", "to-zone"} {
-		if f := c.Flag(flag); f.Changed && f.Value.String() == "" {
-			return usage("--%s is empty", flag)
-		}
-	}
-	switch {
-	case h.to.Identity != "" && h.to.Zone != "":
-		return usage("use either --to or --to-zone, not both")
-	case h.timeout <= 0:
-		return usage("--timeout=%s must be above zero", h.timeout)
-	}
-	h.env.changed = nothing
-	return nil
 }
 
 func (h *handover) run(ctx context.Context, name string) error {
 	var err error
+	h.env.changed = nothing
 	if h.cluster, err = h.env.cluster(roleShift, false); err != nil {
 		return err
 	}
@@ -103,8 +86,6 @@ func (h *handover) run(ctx context.Context, name string) error {
 	switch {
 	case leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone:
 		return say(h.env.streams.Out, "lock %s is led by %s already\n", name, leader)
-	case len(request) > record.MaxText:
-		return refused("the identities do not fit into a request: they are too long")
 	case h.dryRun:
 		return say(h.env.streams.Out, "%s, the leader of lock %s, would be asked to hand over (dry run)\n", leader, name)
 	}
@@ -138,11 +119,11 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 	case err != nil:
 		return err
 	case !m.over():
+		h.env.changed = "the leader was asked, and may hand over yet"
 		if err := h.takeBack(ctx, m, request); err != nil {
-			h.env.changed = "the leader was asked, and may hand over yet: " + err.Error()
-			return cmp.Or(ctx.Err(), err)
+			return fmt.Errorf("the request stays on the Lease: %w", err)
 		}
-		h.env.changed = "the leader was asked, and may hand over yet; the request was taken back"
+		h.env.changed += "; the request was taken back"
 		return cmp.Or(ctx.Err(), fmt.Errorf("lock %s was not handed over within %s: %s", m.Name, h.timeout, m.waits))
 	case m.refused != "":
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.Name, m.refused)
@@ -159,14 +140,10 @@ const takeBackTimeout = 5 * time.Second
 func (h *handover) takeBack(ctx context.Context, m *move, request string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTimeout)
 	defer cancel()
-	err := h.cluster.change(ctx, m.NamespacedName, func(lease *coordinationv1.Lease) error {
+	return h.cluster.change(ctx, m.NamespacedName, func(lease *coordinationv1.Lease) error {
 		if lease.Annotations[record.AnnotationRequest] == request {
 			annotate(lease, record.AnnotationRequest, "")
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("the request stays on the Lease: %w", err)
-	}
-	return nil
 }

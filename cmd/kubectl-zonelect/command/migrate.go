@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +34,6 @@ ClusterRole zonelect-migrate grants the rights.`
 type migration struct {
 	env     *environment
 	printer printer
-	by      string // how a migrate.Step is taken, which take does; empty for plan
-	take    func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error)
 
 	to, legacyName, selector string
 	acknowledge              []string
@@ -48,21 +45,21 @@ type migration struct {
 	*migrate.Migration
 }
 
+// taking takes a step, as the methods of migrate.Migration do.
+type taking = func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error)
+
 func newMigrate(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Move a lock off a leader-for-life ConfigMap or an election record, and back",
 		Long:  migrateLong,
 		Example: `  kubectl zonelect migrate plan my-operator
-  kubectl zonelect migrate advance my-operator --dry-run
   kubectl zonelect migrate advance my-operator`,
-		Args:        noArgument,
-		Annotations: roleMigrate.marks(),
-		RunE:        func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
 		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  kubectl zonelect migrate advance my-operator --dry-run       # what it would change
-  kubectl zonelect migrate advance my-operator --to sealed
   kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m     # in a script`),
 		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  kubectl zonelect migrate rollback my-operator --to dual     # before the old version is rolled out`),
 		newStep(env, "clean", (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Only you know whether anything can bring legacy pods back
@@ -73,7 +70,7 @@ func newMigrate(env *environment) *cobra.Command {
 
 func newPlan(env *environment) *cobra.Command {
 	m := &migration{env: env}
-	c := m.command("plan LOCK", "Show where a migration stands, what the next step does, and whether it is safe now",
+	c := m.command("plan", "Show where a migration stands, what the next step does, and whether it is safe now",
 		`  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate plan my-operator -o json     # for a program`, m.plan)
 	m.printer.addFlags(c, false)
@@ -81,9 +78,9 @@ func newPlan(env *environment) *cobra.Command {
 	return c
 }
 
-func newStep(env *environment, by string, take func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error), short, example string) *cobra.Command {
-	m := &migration{env: env, by: by, take: take}
-	c := m.command(by+" LOCK", short, example, m.step)
+func newStep(env *environment, by string, take taking, short, example string) *cobra.Command {
+	m := &migration{env: env}
+	c := m.command(by, short, example, func(ctx context.Context) error { return m.step(ctx, by, take) })
 	c.Long = `The command refuses a step that is not safe now (exit code 3), and says what to do. Then it asks you to
 confirm: without a terminal, give --yes. It waits until the candidates have followed. After --timeout
 it fails, but the phase stays, and the candidates may still follow.`
@@ -91,31 +88,24 @@ it fails, but the phase stays, and the candidates may still follow.`
 	if by != "clean" {
 		f.StringVar(&m.to, "to", "", "The phase to go to. A step that leads elsewhere is refused.")
 	}
-	addDryRun(c, &m.dryRun)
+	f.BoolVar(&m.dryRun, "dry-run", false, dryRunUsage)
 	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask for confirmation.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
 	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0: forever.")
-	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, fmt.Sprintf("Checks to override: %s. Each check says whether it can be. clean always needs no-way-back.", strings.Join(acknowledgeable, ", ")))
+	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, "Checks to override: candidates, leader, legacy-pods, selector, no-way-back. Each check says whether it can be. clean always needs no-way-back.")
 	return c
 }
 
-var (
-	phases = []string{string(migrate.Legacy), string(migrate.Dual), string(migrate.Sealed)}
-	// acknowledgeable are the checks that may be acknowledged, in some steps.
-	acknowledgeable = []string{"candidates", "leader", "legacy-pods", "selector", "no-way-back"}
-)
-
 // command returns a command with everything that all migrate commands share.
-func (m *migration) command(use, short, example string, do func(context.Context) error) *cobra.Command {
+func (m *migration) command(verb, short, example string, do func(context.Context) error) *cobra.Command {
 	c := &cobra.Command{
-		Use: use, Short: short, Example: example,
-		Args: one("LOCK"),
+		Use: verb + " LOCK", Short: short, Example: example,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			err := m.complete(args[0])
-			if err == nil {
-				err = do(c.Context())
+			if err := m.connect(args[0]); err != nil {
+				return err
 			}
-			return failed(err)
+			return do(c.Context())
 		},
 	}
 	f := c.Flags()
@@ -124,33 +114,14 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 	return c
 }
 
-func (m *migration) complete(name string) error {
-	switch {
-	case m.to != "" && !slices.Contains(phases, m.to):
-		return usage("--to=%s: use one of %s", m.to, strings.Join(phases, ", "))
-	case m.timeout < 0:
-		return usage("--timeout=%s must not be negative", m.timeout)
-	}
-	for _, check := range m.acknowledge {
-		if !slices.Contains(acknowledgeable, check) {
-			return usage("--acknowledge=%s: use some of %s", check, strings.Join(acknowledgeable, ", "))
-		}
-	}
-	var err error
-	if m.name = name; m.by == "" {
-		err = m.printer.complete()
-	} else {
-		m.env.changed = nothing
-	}
-	if err != nil {
-		return err
-	}
+func (m *migration) connect(name string) (err error) {
+	m.name = name
 	if m.cluster, err = m.env.cluster(roleMigrate, false); err != nil {
 		return err
 	}
 	m.Migration, err = migrate.New(migrate.Config{
 		Core: m.cluster.core, Coordination: m.cluster.coordination, Apps: m.cluster.apps,
-		Namespace: m.cluster.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,
+		Namespace: m.cluster.namespace, Lock: m.cluster.lock(name).Name, LegacyName: m.legacyName, Selector: m.selector,
 	})
 	return err
 }
@@ -161,6 +132,9 @@ func (m *migration) waits() (done func() bool) {
 }
 
 func (m *migration) plan(ctx context.Context) error {
+	if err := m.printer.complete(); err != nil {
+		return err
+	}
 	defer m.waits()()
 	plan, err := m.Plan(ctx)
 	if err != nil {
@@ -173,12 +147,17 @@ func (m *migration) plan(ctx context.Context) error {
 }
 
 // step checks, asks, takes the step, and waits.
-func (m *migration) step(ctx context.Context) error {
+func (m *migration) step(ctx context.Context, by string, take taking) error {
+	m.env.changed = nothing
+	try := func(dryRun bool) (migrate.Outcome, error) {
+		defer m.waits()()
+		return take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge})
+	}
 	if m.dryRun || !m.yes {
-		out, err := m.try(ctx, true)
+		out, err := try(true)
 		switch {
 		case err != nil || m.dryRun:
-			return m.report(out, err)
+			return m.report(by, out, err)
 		case !m.env.terminal():
 			return refused("there is no terminal to confirm the step on: use --yes, or --dry-run to change nothing")
 		}
@@ -187,27 +166,18 @@ func (m *migration) step(ctx context.Context) error {
 		}
 		m.to = string(out.To) // the step that was asked for, and no other
 	}
-	out, err := m.try(ctx, false)
-	switch {
-	case err == nil:
-		m.env.changed = "phase " + string(out.To) + " is on record, and the candidates follow it: see 'kubectl zonelect migrate plan " + m.name + "'"
-	case out.Step > 0:
-		m.env.changed = "whether phase " + string(out.To) + " is on record is not known: see 'kubectl zonelect migrate plan " + m.name + "'"
+	out, err := try(false)
+	if out.Step > 0 {
+		m.env.changed = "phase " + string(out.To) + " may be on record, and the candidates then follow it: see 'kubectl zonelect migrate plan " + m.name + "'"
 	}
-	if err := m.report(out, err); err != nil || !m.wait {
+	if err := m.report(by, out, err); err != nil || !m.wait {
 		return err
 	}
 	return m.await(ctx, out)
 }
 
-// try takes the step, or finds out whether it could be taken.
-func (m *migration) try(ctx context.Context, dryRun bool) (migrate.Outcome, error) {
-	defer m.waits()()
-	return m.take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge})
-}
-
 // report prints the result of a step, and returns the command's error.
-func (m *migration) report(out migrate.Outcome, err error) error {
+func (m *migration) report(by string, out migrate.Outcome, err error) error {
 	var refusal *migrate.RefusedError
 	if err != nil && !errors.As(err, &refusal) {
 		return err
@@ -221,7 +191,7 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 	switch {
 	case refusal != nil:
 		return refused("%s of lock %s from phase %s is refused: %s failed; nothing was changed",
-			m.by, m.name, phaseText(out.From), inspect.Many(len(refusal.Failed), "check"))
+			by, m.name, phaseText(out.From), inspect.Many(len(refusal.Failed), "check"))
 	case m.dryRun:
 		return say(stdout, "lock %s could go from phase %s to %s (dry run)\n", m.name, phaseText(out.From), out.To)
 	}

@@ -17,81 +17,57 @@ import (
 
 // printPlan prints a plan for people.
 func printPlan(out io.Writer, plan migrate.Plan) error {
-	text := &strings.Builder{}
-	standing(text, plan.Report)
-	step(text, "Next step", plan.Next)
-	if len(plan.Checks) > 0 {
-		tell(text, "\n")
-	}
-	if err := printChecks(text, plan.Checks, nil); err != nil {
-		return err
-	}
-	step(text, "Way back", plan.Back)
-	_, err := io.WriteString(out, text.String())
-	return err
-}
-
-// standing says how far a migration has come.
-func standing(w io.Writer, r migrate.Report) {
-	tell(w, "Lock:        %s/%s\n", r.Namespace, r.Lock)
+	r := plan.Report
+	line := func(about, text string) { tell(out, "%-13s%s\n", about+":", text) }
+	line("Lock", r.Namespace+"/"+r.Lock)
 	phase := r.Phase
 	if phase == "" && r.ConfigMap.Kind == ownerref.Legacy {
 		phase = migrate.Legacy // as in status: the migration has not begun
 	}
-	tell(w, "Phase:       %s\n", phaseText(phase))
-	tell(w, "Lease:       %s\n", leaseText(r.Lease))
-	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
-		tell(w, "Record:      %s: %s\n", inspect.ObjectOf(lock), heldBy(r.Record().Holder))
-	} else {
-		tell(w, "ConfigMap:   %s\n", configMapText(r.ConfigMap))
+	line("Phase", phaseText(phase))
+	lease := "absent"
+	if l := r.Lease; l.Exists {
+		lease = heldBy(inspect.Leader{Identity: l.Holder, Zone: l.Zone})
 	}
-	tell(w, "Candidates:  %s\n", candidatesText(r.Candidates))
-	tell(w, "Legacy pods: %s\n", legacyText(r))
+	line("Lease", lease)
+	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
+		line("Record", inspect.ObjectOf(lock)+": "+heldBy(inspect.Leader{Identity: r.Record().Holder}))
+	} else {
+		line("ConfigMap", configMapText(r.ConfigMap))
+	}
+	line("Candidates", cmp.Or(byZone(inspect.ByZone(r.Candidates)), "none"))
+	line("Legacy pods", legacyText(r))
 	for _, text := range r.Problems {
-		tell(w, "Problem:     %s\n", text)
+		line("Problem", text)
 	}
 	for _, text := range r.Warnings {
-		tell(w, "Warning:     %s\n", text)
+		line("Warning", text)
 	}
+	printStep(out, "Next step", plan.Next)
+	if len(plan.Checks) > 0 {
+		tell(out, "\n")
+	}
+	err := printChecks(out, plan.Checks, nil)
+	printStep(out, "Way back", plan.Back)
+	return err
 }
 
-func phaseText(phase migrate.Phase) string { return cmp.Or(string(phase), "<none>") }
+func phaseText(phase migrate.Phase) string { return cmp.Or(string(phase), none) }
 
-func leaseText(l migrate.LeaseReport) string {
-	switch {
-	case !l.Exists:
-		return "absent"
-	case l.Zone != "":
-		return heldBy(l.Holder) + " in zone " + l.Zone
-	default:
-		return heldBy(l.Holder)
-	}
+func heldBy(l inspect.Leader) string {
+	l.Identity = cmp.Or(l.Identity, "nobody")
+	return "held by " + l.String()
 }
-
-func heldBy(holder string) string { return "held by " + cmp.Or(holder, "nobody") }
 
 func configMapText(c migrate.ConfigMapReport) string {
 	text := c.Name + ": " + cmp.Or(string(c.Kind), "not known")
-	switch {
-	case c.Owner != "":
+	if c.Owner != "" {
 		text += " lock of pod " + podName(c.Owner)
-	case c.Armed:
+	}
+	if c.Armed {
 		text += ", armed"
-	case len(c.Presences) > 0:
-		text += ", not armed"
 	}
 	return text
-}
-
-func candidatesText(all []migrate.Candidate) string {
-	if len(all) == 0 {
-		return "none"
-	}
-	var zones []inspect.Candidate
-	for _, c := range all {
-		zones = append(zones, inspect.Candidate{Identity: c.Identity, Zone: c.Zone})
-	}
-	return fmt.Sprintf("%d (%s)", len(all), byZone(inspect.ByZone(zones)))
 }
 
 func legacyText(r migrate.Report) string {
@@ -105,8 +81,8 @@ func legacyText(r migrate.Report) string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// step says what one step does; nil means no step.
-func step(w io.Writer, title string, s *migrate.Step) {
+// printStep says what one step does; nil means no step.
+func printStep(w io.Writer, title string, s *migrate.Step) {
 	if s != nil {
 		tell(w, "\n%s: %s, to phase %s\n  %s\n", title, cmp.Or(s.By, "by hand"), s.To, s.Does)
 	}
@@ -117,11 +93,15 @@ func step(w io.Writer, title string, s *migrate.Step) {
 func printChecks(w io.Writer, checks []migrate.Check, acknowledged []string) error {
 	var rows [][]string
 	for _, c := range checks {
-		rows = append(rows, []string{c.Name, resultOf(c, acknowledged), c.Detail})
+		result := "FAILED"
+		if c.OK {
+			result = "ok"
+		} else if c.Passes(acknowledged...) {
+			result = "acknowledged"
+		}
+		rows = append(rows, []string{c.Name, result, c.Detail})
 	}
-	if err := printTable(w, []string{"Check", "Result", "Detail"}, rows); err != nil {
-		return err
-	}
+	err := printTable(w, []string{"Check", "Result", "Detail"}, rows)
 	for _, c := range checks {
 		if c.Passes(acknowledged...) {
 			continue
@@ -131,16 +111,5 @@ func printChecks(w io.Writer, checks []migrate.Check, acknowledged []string) err
 			tell(w, "  or, if you know better: --acknowledge %s\n", c.Name)
 		}
 	}
-	return nil
-}
-
-func resultOf(c migrate.Check, acknowledged []string) string {
-	switch {
-	case c.OK:
-		return "ok"
-	case c.Passes(acknowledged...):
-		return "acknowledged"
-	default:
-		return "FAILED"
-	}
+	return err
 }

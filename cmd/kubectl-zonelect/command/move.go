@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -76,6 +78,9 @@ func (c cluster) await(ctx context.Context, moves []*move) error {
 	return nil
 }
 
+// dryRunUsage describes the flag of a command that changes something.
+const dryRunUsage = "Check everything, and change nothing."
+
 // conflicts bounds how often a change of a Lease is retried because another client wrote the
 // Lease meanwhile. Its leader does so every few seconds.
 const conflicts = 10
@@ -84,7 +89,8 @@ const conflicts = 10
 func (c cluster) change(ctx context.Context, lock types.NamespacedName, do func(*coordinationv1.Lease) error) error {
 	id := apierror.Object{Resource: apierror.Leases, Namespace: lock.Namespace, Name: lock.Name}
 	object := rawapi.New[coordinationv1.Lease](c.Coordination, id)
-	for tries := 1; ; tries++ {
+	conflict := func(err error) bool { return errors.Is(err, locks.ErrConflict) }
+	return retry.OnError(wait.Backoff{Steps: conflicts}, conflict, func() error {
 		lease, err := object.Get(ctx)
 		if err != nil {
 			return err
@@ -93,10 +99,9 @@ func (c cluster) change(ctx context.Context, lock types.NamespacedName, do func(
 		if err := do(changed); err != nil || equality.Semantic.DeepEqual(lease, changed) {
 			return err
 		}
-		if _, err = object.Update(ctx, changed); err == nil || !errors.Is(err, locks.ErrConflict) || tries == conflicts {
-			return err
-		}
-	}
+		_, err = object.Update(ctx, changed)
+		return err
+	})
 }
 
 // annotate sets an annotation, or deletes it where value is empty.

@@ -6,7 +6,6 @@ package command
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 
@@ -35,29 +34,18 @@ func (p *printer) addFlags(c *cobra.Command, hasWide bool) {
 	p.flags = genericclioptions.NewPrintFlags("")
 	p.flags.NamePrintFlags = nil // no server knows what is printed
 	p.flags.AddFlags(c)
-	c.Flag("output").Usage = fmt.Sprintf("Output format. One of: (%s).", strings.Join(p.formats(), ", "))
-}
-
-func (p *printer) formats() []string {
-	formats := p.flags.AllowedFormats()
-	if p.hasWide {
-		formats = append([]string{"wide"}, formats...)
+	if output := c.Flag("output"); hasWide {
+		output.Usage = strings.Replace(output.Usage, "(", "(wide, ", 1)
 	}
-	return formats
 }
 
-func (p *printer) complete() error {
+func (p *printer) complete() (err error) {
 	output, template := *p.flags.OutputFormat, p.flags.TemplatePrinterFlags.TemplateArgument
 	p.wide = p.hasWide && output == "wide"
 	if p.wide || output == "" && (template == nil || *template == "") {
 		return nil
 	}
-	var err error
-	p.objects, err = p.flags.ToPrinter()
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		err = fmt.Errorf("use one of %s", strings.Join(p.formats(), ", "))
-	}
-	if err != nil {
+	if p.objects, err = p.flags.ToPrinter(); err != nil {
 		return usage("--output=%s: %w", output, err)
 	}
 	return nil
@@ -66,24 +54,19 @@ func (p *printer) complete() error {
 // apiVersion is the version of the printed objects. No server knows it.
 const apiVersion = "zonelect.dev/v1alpha1"
 
-// object returns a value as an object of a kind, with plain texts.
-func object(kind string, of types.NamespacedName, v any) (map[string]any, error) {
+// object returns a value as an object of a kind.
+func object(kind string, of types.NamespacedName, v any) (*unstructured.Unstructured, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	var tree map[string]any
-	if err := utiljson.Unmarshal(raw, &tree); err != nil {
-		return nil, err
-	}
-	metadata := map[string]any{}
-	for key, text := range map[string]string{"namespace": of.Namespace, "name": of.Name} {
-		if text != "" {
-			metadata[key] = text
-		}
-	}
-	tree["apiVersion"], tree["kind"], tree["metadata"] = apiVersion, kind, metadata
-	return plainTree(tree).(map[string]any), nil
+	o := &unstructured.Unstructured{}
+	err = utiljson.Unmarshal(raw, &o.Object)
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetNamespace(of.Namespace)
+	o.SetName(of.Name)
+	return o, err
 }
 
 // object prints a value as an object of a kind.
@@ -92,31 +75,7 @@ func (p *printer) object(w io.Writer, kind string, of types.NamespacedName, v an
 	if err != nil {
 		return err
 	}
-	return p.objects.PrintObj(&unstructured.Unstructured{Object: o}, w)
-}
-
-// list prints objects as a list of a kind.
-func (p *printer) list(w io.Writer, kind string, items []map[string]any) error {
-	return p.object(w, kind, types.NamespacedName{}, map[string]any{"items": append([]map[string]any{}, items...)})
-}
-
-// plainTree returns a value of JSON with plain texts.
-func plainTree(v any) any {
-	switch v := v.(type) {
-	case string:
-		return plain.Text(v)
-	case []any:
-		for i := range v {
-			v[i] = plainTree(v[i])
-		}
-	case map[string]any:
-		all := make(map[string]any, len(v))
-		for key, value := range v {
-			all[plain.Text(key)] = plainTree(value)
-		}
-		return all
-	}
-	return v
+	return p.objects.PrintObj(o, w)
 }
 
 // none is the text of empty cells.

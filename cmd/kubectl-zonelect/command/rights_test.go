@@ -22,8 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-
-	"github.com/zonelect/zonelect/internal/apitest"
 )
 
 // TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore: if a command uses a right that its
@@ -98,7 +96,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 	}{
 		"status op":                    {"get", "leases", inNamespace("status")},
 		"audit -A":                     {"list", "leases", inCluster("audit")},
-		"status op --legacy-name op":   {"list", "leases", "note: op: the candidates are not known"},
+		"status plain":                 {"list", "leases", "note: plain: the candidates are not known"},
 		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
 		"status op -o wide":            {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
 		"handover op":                  {"update", "leases", inNamespace("shift")},
@@ -114,15 +112,6 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 			})
 		})
 	}
-	inABubble(t, func(t *testing.T, w *world) { // no role helps here
-		w.fill()
-		w.server.Before = func(_, path string) (int, apitest.Object) {
-			return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", "refused by a policy", "leases", "op")
-		}
-		if r := w.run("status", "op"); r.code != exitError || strings.Contains(r.errors, "ClusterRole zonelect") {
-			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
-		}
-	})
 }
 
 // grantedBy returns the rights of the role of a folder in config/people, sorted.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/zonelect/zonelect/internal/apierror"
 )
 
@@ -25,30 +23,13 @@ const (
 	roleDemo    role = "demo"
 )
 
-// roleKey marks commands with their role.
-const roleKey = "zonelect.dev/role"
-
-// marks are the annotations of the role's commands.
-func (r role) marks() map[string]string { return map[string]string{roleKey: string(r)} }
-
-// roleOf returns the role of a command, or of the command that it belongs to;
-// empty if it needs none.
-func roleOf(c *cobra.Command) role {
-	for ; c != nil; c = c.Parent() {
-		if name := c.Annotations[roleKey]; name != "" {
-			return role(name)
-		}
-	}
-	return ""
-}
-
 func (r role) name() string { return "zonelect-" + string(r) }
 
 // advice says how to get the permission that a command lacked; empty if it failed
 // for another reason.
 func (r role) advice(err error) string {
 	lacks, is := apierror.MissingIn(err)
-	if !is || r == "" {
+	if !is {
 		return ""
 	}
 	kind, where := "clusterrolebinding", ""
@@ -63,7 +44,7 @@ func (r role) advice(err error) string {
 // prevented it.
 func (r role) explained(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	if _, is := apierror.MissingIn(err); is && r != "" {
+	if _, is := apierror.MissingIn(err); is {
 		text += fmt.Sprintf("; ClusterRole %s grants that", r.name())
 	}
 	return text

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
+
+	"github.com/zonelect/zonelect/internal/plain"
 )
 
 // Run runs the command in args and returns the exit code. The end of ctx interrupts the command.
@@ -38,12 +40,14 @@ func run(ctx context.Context, env *environment, args []string) int {
 		}
 		return exitInterrupted
 	}
-	env.tell("error: %v\n", err)
-	if advice := roleOf(c).advice(err); advice != "" {
+	env.tell("error: %s\n", plain.Error(err))
+	if advice := env.role.advice(err); advice != "" {
 		env.tell("%s\n", advice)
 	}
-	// An error without an exit code is cobra's, about the command line.
-	failed := failure{err, exitUsage}
+	failed := failure{err, exitError}
+	if !env.begun { // cobra says what is wrong with the command line
+		failed.code = exitUsage
+	}
 	errors.As(err, &failed)
 	if failed.code == exitUsage {
 		env.tell("See '%s --help'.\n", c.CommandPath())
@@ -77,12 +81,11 @@ func newRoot(env *environment) *cobra.Command {
   kubectl zonelect audit -A                                   # all elections, whoever runs them
   kubectl zonelect evacuate zone-a -A                         # leadership leaves a zone
   kubectl zonelect migrate plan my-operator                   # the next step of a migration`,
-		Version:       ownVersion(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          noArgument,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
+		Version:          ownVersion(),
+		SilenceUsage:     true,
+		SilenceErrors:    true,
+		PersistentPreRun: func(*cobra.Command, []string) { env.begun = true },
+		Annotations:      map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetIn(env.streams.In)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 )
@@ -57,7 +58,6 @@ type statusCommand struct {
 	cluster cluster
 
 	everywhere, watch bool
-	legacyName        string
 }
 
 func newStatus(env *environment) *cobra.Command {
@@ -67,25 +67,18 @@ func newStatus(env *environment) *cobra.Command {
 		Short:   "Show who leads, in which zone, since when",
 		Long:    statusLong,
 		Example: statusExample,
-		Args:    names("LOCK"),
-		RunE:    func(c *cobra.Command, args []string) error { return failed(s.run(c.Context(), args)) },
-
-		Annotations: roleStatus.marks(),
+		RunE:    func(c *cobra.Command, args []string) error { return s.run(c.Context(), args) },
 	}
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
 	f.BoolVarP(&s.watch, "watch", "w", false, "Print a line for each change.")
-	f.StringVar(&s.legacyName, "legacy-name", "", "Name of the legacy lock. Default: the name on the Lease, or else the lock's.")
 	s.printer.addFlags(c, true)
 	return c
 }
 
 func (s *statusCommand) run(ctx context.Context, args []string) error {
-	switch {
-	case s.everywhere && len(args) > 0:
+	if s.everywhere && len(args) > 0 {
 		return usage("name a lock or use --all-namespaces, not both: -n chooses the lock's namespace")
-	case s.legacyName != "" && len(args) != 1:
-		return usage("--legacy-name is for one lock: name it")
 	}
 	err := s.printer.complete()
 	if err != nil {
@@ -94,7 +87,6 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if s.cluster, err = s.env.cluster(roleStatus, s.everywhere); err != nil {
 		return err
 	}
-	s.cluster.LegacyName = s.legacyName
 	if s.watch {
 		return s.follow(ctx, args)
 	}
@@ -109,7 +101,7 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(found) == 0 {
-		s.tellNothing()
+		s.env.tell(noLocks, s.cluster.scope())
 	}
 	return s.print(found, len(args) == 1)
 }
@@ -132,10 +124,6 @@ func (s *statusCommand) find(ctx context.Context, names []string) (found []inspe
 	return found, nil
 }
 
-func (s *statusCommand) tellNothing() {
-	s.env.tell("No locks found in %s. To see a lock that no zonelect program uses yet, name it: 'kubectl zonelect status LOCK'.\n", s.cluster.scope())
-}
-
 const kindOfStatus = "LockStatus"
 
 // lockStatus is what is printed of a lock for programs.
@@ -150,15 +138,15 @@ func (s *statusCommand) print(found []inspect.Election, alone bool) error {
 		if alone {
 			return s.printer.object(out, kindOfStatus, found[0].NamespacedName, lockStatus{found[0].Status(now)})
 		}
-		var items []map[string]any
+		items := []any{}
 		for _, e := range found {
 			o, err := object(kindOfStatus, e.NamespacedName, lockStatus{e.Status(now)})
 			if err != nil {
 				return err
 			}
-			items = append(items, o)
+			items = append(items, o.Object)
 		}
-		return s.printer.list(out, kindOfStatus+"List", items)
+		return s.printer.object(out, kindOfStatus+"List", types.NamespacedName{}, map[string]any{"items": items})
 	}
 	names, rows := s.table(found, now)
 	err := printTable(out, names, rows)

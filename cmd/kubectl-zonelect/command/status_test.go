@@ -142,36 +142,29 @@ func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
 	}
 }
 
-// TestAWrongCommandLineIsToldWhatIsWrong, in the words of the command's help, and has an exit code of its own.
+// TestAWrongCommandLineIsToldWhatIsWrong, and has an exit code of its own.
 func TestAWrongCommandLineIsToldWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"handover":                         "handover needs a LOCK: kubectl zonelect handover LOCK [flags]\nSee 'kubectl zonelect handover --help'.\n",
-		"handover ,":                       `handover: "" is no LOCK: kubectl zonelect handover LOCK [flags]`,
-		"handover pod/op":                  `handover: "pod/op" is no LOCK: `,
-		"handover op --to=":                "--to is empty",
-		"handover op --to a --to-zone b":   "use either --to or --to-zone",
-		"handover op --timeout 0s":         "--timeout=0s must be above zero",
-		"handover op --dry-run=server":     `invalid argument "server" for "--dry-run"`,
-		"evacuate za --until=-1h":          "--until=-1h is in the past",
-		"evacuate za --until tomorrow":     "--until=tomorrow: give a time such as",
-		"evacuate a,b":                     "no zone can be ",
-		"restore za zb":                    "restore takes one ZONE, not 2: ",
-		"doctor --legacy-name x":           "--legacy-name is for one lock",
-		"doctor op -o wide":                "--output=wide: use one of ",
-		"status --nonsense":                "unknown flag: --nonsense",
-		"status a -A":                      "name a lock or use --all-namespaces",
-		"status lease/a/b":                 `status: "a/b" is no LOCK: `,
-		"status -o go-template={{":         "--output=go-template={{: ",
-		"migrate plan":                     "migrate plan needs a LOCK: kubectl zonelect migrate plan LOCK [flags]\n",
-		"migrate plan op --yes":            "unknown flag: --yes",
-		"migrate advance op --to=x":        "--to=x: use one of ",
-		"migrate advance op --timeout=-1s": "--timeout=-1s must not be negative",
-		"migrate clean op --acknowledge=x": "--acknowledge=x: use some of ",
-		"migrate clean op --to=clean":      "unknown flag: --to",
-		"migrate advanse op":               "\"advanse\" is not a command of kubectl zonelect migrate; did you mean advance?\nSee 'kubectl zonelect migrate --help'.\n",
-		"statsu":                           "\"statsu\" is not a command of kubectl zonelect; did you mean status?\nSee 'kubectl zonelect --help'.\n",
-		"audit --for 10ms":                 "--for=10ms: use a second to a day",
-		"audit op":                         "audit takes no arguments, but got \"op\"",
+		"handover":                       "accepts 1 arg(s), received 0\nSee 'kubectl zonelect handover --help'.\n",
+		"handover op --to a --to-zone b": "use either --to or --to-zone",
+		"handover op --dry-run=server":   `invalid argument "server" for "--dry-run"`,
+		"evacuate za --until=-1h":        "--until=-1h is in the past",
+		"evacuate za --until tomorrow":   "--until=tomorrow: give a time such as",
+		"evacuate a,b":                   "no zone can be ",
+		"evacuate ,":                     `no zone can be ""`,
+		"restore za zb":                  "accepts 1 arg(s), received 2",
+		"doctor --service-account x":     "--service-account is for one lock",
+		"doctor op -o wide":              "--output=wide: unable to match a printer",
+		"status --nonsense":              "unknown flag: --nonsense",
+		"status a -A":                    "name a lock or use --all-namespaces",
+		"status -o go-template={{":       "--output=go-template={{: ",
+		"migrate plan":                   "accepts 1 arg(s), received 0",
+		"migrate plan op --yes":          "unknown flag: --yes",
+		"migrate clean op --to=clean":    "unknown flag: --to",
+		"migrate advanse op":             "unknown command \"advanse\" for \"kubectl zonelect migrate\"\nSee 'kubectl zonelect migrate --help'.\n",
+		"statsu":                         "unknown command \"statsu\" for \"kubectl zonelect\"; Did you mean this?; status\nSee 'kubectl zonelect --help'.\n",
+		"audit --for 10ms":               "--for=10ms: use a second to a day",
+		"audit op":                       "unknown command \"op\" for \"kubectl zonelect audit\"",
 	} {
 		inABubble(t, func(t *testing.T, w *world) {
 			args := strings.Fields(line)
@@ -181,6 +174,18 @@ func TestAWrongCommandLineIsToldWhatIsWrong(t *testing.T) {
 			r := w.run(args...)
 			if r.code != exitUsage || !strings.HasPrefix(r.errors, "error: "+want) || r.out != "" || !strings.Contains(r.errors, "See 'kubectl zonelect ") {
 				t.Errorf("%s: exit code %d, says %s%s\nwant %s", line, r.code, r.out, r.errors, want)
+			}
+		})
+	}
+}
+
+// TestNoLockHasAnEmptyName: a script's variable may be empty.
+func TestNoLockHasAnEmptyName(t *testing.T) {
+	for _, verb := range []string{"status", "handover", "migrate plan", "migrate advance --yes"} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.well()
+			if r := w.run(append(strings.Fields(verb), "")...); r.code != exitError || r.out != "" {
+				t.Errorf("%s: exit code %d, says %s%s", verb, r.code, r.out, r.errors)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func (s *statusCommand) follow(ctx context.Context, args []string) error {
 		case err != nil && (first || errors.Is(err, locks.ErrForbidden)):
 			return err
 		case err == nil && first && len(found) == 0:
-			s.tellNothing()
+			s.env.tell(noLocks, s.cluster.scope())
 		case err != nil && err.Error() != broke:
 			s.env.tell("note: %s\n", err)
 		}

@@ -4,11 +4,9 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -34,7 +32,7 @@ func checkCandidates(l Lock) []Finding {
 	if fit == 0 && l.nobodyLeads() {
 		all = append(all, say(Problem, "no candidate is ready, healthy and on a ready node").do("mend one of them: see above"))
 	}
-	all = append(all, l.spread(present)...)
+	all = append(all, spread(present)...)
 	if len(all) == 0 {
 		all = append(all, allWell(present))
 	}
@@ -43,11 +41,8 @@ func checkCandidates(l Lock) []Finding {
 
 // allWell says that nothing is wrong with the candidates, as far as could be read.
 func allWell(present []inspect.Candidate) Finding {
-	zones, unknown := inspect.ZonesOf(present)
-	text := inspect.Many(len(present), "candidate") + " in " + inspect.Many(len(zones), "zone")
-	if unknown > 0 {
-		text += fmt.Sprintf(", of %d the zone is not known", unknown)
-	}
+	zones, _ := inspect.ZonesOf(present)
+	text := inspect.Many(len(present), "candidate") + " in " + inspect.Many(len(zones), "known zone")
 	if slices.ContainsFunc(present, func(c inspect.Candidate) bool {
 		return c.PodState == "" && !c.InNoPod() || c.Node != "" && c.NodeState == ""
 	}) {
@@ -73,10 +68,10 @@ func (l Lock) noCandidate() Finding {
 func (l Lock) candidate(c inspect.Candidate) []Finding {
 	var all []Finding
 	if c.PodState != "" && c.PodState != inspect.Ready {
-		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("%s", l.kubectl("describe pod %s", named(c.Pod, "POD"))))
+		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("%s", l.kubectl("describe pod %s", c.Pod)))
 	}
 	if c.NodeState != "" && c.NodeState != inspect.Ready {
-		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).do("it cannot take over: 'kubectl describe node %s'", named(c.Node, "NODE")))
+		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).do("it cannot take over: %s", l.kubectl("describe node %s", c.Node)))
 	}
 	if c.Unhealthy != "" {
 		all = append(all, say(Warning, "%s says that it is unhealthy: %s", c.Identity, c.Unhealthy).do("it stays back until its health check passes: see its log"))
@@ -85,20 +80,20 @@ func (l Lock) candidate(c inspect.Candidate) []Finding {
 }
 
 // spread says whether candidates are too few or too close together.
-func (l Lock) spread(present []inspect.Candidate) []Finding {
+func spread(present []inspect.Candidate) []Finding {
 	zones, unknown := inspect.ZonesOf(present)
+	var found Finding
 	switch {
 	case len(present) == 1:
-		advice := "run at least two replicas, in different zones"
-		if l.lasts() < timing.Patient().LeaseDuration {
-			advice += "; if one is what you want, keep its election, and set --leader-elect-timing=patient, which loses no term in an outage of the API of 45s"
-		}
-		return []Finding{say(Warning, "only one candidate has announced itself: nobody takes over from %s", present[0].Identity).do("%s", advice)}
+		found = say(Warning, "only one candidate has announced itself: nobody takes over from %s", present[0].Identity)
 	case unknown == 0 && len(zones) == 1:
-		return []Finding{say(Warning, "all %d candidates are in zone %s: nobody takes over when that zone dies", len(present), zones[0]).
-			do("if the cluster has other zones, use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", Page("install.md"))}
+		found = say(Warning, "all %d candidates are in zone %s: nobody takes over when that zone dies", len(present), zones[0])
+	default:
+		return nil
 	}
-	return nil
+	return []Finding{found.do("spread two replicas or more over zones, by topologySpreadConstraints on topology.kubernetes.io/zone (see %s); "+
+		"if one replica is what you want, keep its election, and set --leader-elect-timing=patient, which loses no term in an outage of the API of 45s",
+		Page("install.md"))}
 }
 
 // checkEnvironment says what candidates do not know about themselves, and what nobody can see of the holder.
@@ -112,12 +107,11 @@ func checkEnvironment(l Lock) []Finding {
 	}
 	var all []Finding
 	if len(unaware) > 0 {
-		all = append(all, say(Warning, "these candidates do not know their zone: %s", list(unaware)).
+		all = append(all, say(Warning, "these candidates do not know their zone: %s", strings.Join(unaware, ", ")).
 			do("grant the right to read nodes (%s), set NODE_NAME by the downward API (fieldRef spec.nodeName) before Kubernetes 1.30, or set NODE_ZONE; and label the nodes with topology.kubernetes.io/zone", l.grant("zone")))
 	}
 	r := l.Snapshot().Record
 	d, ours := inspect.DetailsOf(r)
-	elsewhere := slices.ContainsFunc(present, func(c inspect.Candidate) bool { return c.Identity == r.Holder && c.InNoPod() })
 	switch {
 	case r.Holder == "":
 	case !ours:
@@ -125,9 +119,6 @@ func checkEnvironment(l Lock) []Finding {
 	case d.Pod == locks.Pod{}:
 		all = append(all, say(Warning, "%s does not say its pod: nobody can prove it dead", r.Holder).
 			do("in a pod, mount the token of the service account, or set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API"))
-	case elsewhere:
-		all = append(all, say(Note, "%s says that it runs in pod %s, which is not known in namespace %s: whether that pod exists cannot be seen", r.Holder, d.Pod.Name, l.Namespace).
-			do("is the program in another namespace than its lock? Give it a lock in its own namespace: the UID of a pod counts there alone"))
 	}
 	if len(all) == 0 && len(present) > 0 {
 		all = append(all, say(OK, "the candidates know their pods and zones"))

@@ -7,12 +7,7 @@
 // a [Fact] that says why, and the check that needs it says so.
 package doctor
 
-import (
-	"fmt"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
-)
+import "fmt"
 
 // Result is how a check came out.
 type Result string
@@ -27,7 +22,7 @@ const (
 
 // Finding is what one check found.
 type Finding struct {
-	Lock   string `json:"lock,omitempty"` // empty if it is about the namespace
+	Lock   string `json:"lock,omitempty"` // empty in an audit
 	Check  string `json:"check"`
 	Result Result `json:"result"`
 	Text   string `json:"text"`
@@ -36,9 +31,6 @@ type Finding struct {
 	// Link is where the check is explained.
 	Link string `json:"link"`
 }
-
-// Link is where a check is explained.
-func Link(check string) string { return Page("operate.md#" + check) }
 
 // do adds what to do about a finding.
 func (f Finding) do(format string, args ...any) Finding {
@@ -67,37 +59,5 @@ func Count(all []Finding, r Result) int {
 	return n
 }
 
-// named returns a name for a command that people copy, or a word for it: only a DNS name is no
-// more than a name to a shell.
-func named(name, word string) string {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return word
-	}
-	return name
-}
-
-// kubectl is a command for people to copy, about what is in a namespace.
-func kubectl(namespace, format string, args ...any) string {
-	return "'kubectl " + fmt.Sprintf(format, args...) + " -n " + named(namespace, "NAMESPACE") + "'"
-}
-
 // Page is where a document can be read: who installed the plugin alone has none.
 func Page(of string) string { return "https://github.com/zonelect/zonelect/blob/main/docs/" + of }
-
-// Rights says how to apply a kustomize base that grants something to candidates.
-const Rights = "https://github.com/zonelect/zonelect/blob/main/docs/install.md#rights"
-
-func grant(account string, bases ...string) string {
-	return fmt.Sprintf("kustomize base %s for service account %s: see %s", strings.Join(bases, " and "), account, Rights)
-}
-
-// most is how many names a finding lists.
-const most = 5
-
-// list names some things, and says how many more there are.
-func list(names []string) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}

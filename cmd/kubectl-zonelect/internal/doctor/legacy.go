@@ -18,7 +18,7 @@ func (l Lock) migrating() bool {
 	return phase == record.PhaseLegacy || phase == record.PhaseDual || phase == record.PhaseSealed
 }
 
-// checkLegacy says whether a legacy lock is in the way, and whether a migration stands still.
+// checkLegacy says whether a legacy lock is in the way, and what candidates wait for.
 func checkLegacy(l Lock) []Finding {
 	var all []Finding
 	if l.Legacy != nil {
@@ -31,28 +31,21 @@ func checkLegacy(l Lock) []Finding {
 		}
 	}
 	if len(waiting) > 0 {
-		all = append(all, say(Warning, "candidates wait: %s", list(waiting)).do("%s says what has to end first", l.plan()))
-	}
-	if len(all) == 0 && l.migrating() && l.Lease != nil {
-		all = append(all, say(Note, "the migration is in phase %s, and no candidate waits for anything", l.Phase()).
-			do("it goes on when somebody takes the next step: %s says what that needs", l.plan()))
+		all = append(all, say(Warning, "candidates wait: %s", strings.Join(waiting, ", ")).do("%s says what has to end first", l.plan()))
 	}
 	return all
 }
 
 // legacyHolder says what is odd about who has the legacy lock.
 func (l Lock) legacyHolder() []Finding {
-	object, holder, phase := l.Legacy.Object, l.Legacy.Holder, l.Phase()
-	remove := l.kubectl("delete pod %s", named(strings.TrimPrefix(holder, "pod/"), "POD"))
-	switch kind := l.Legacy.Kind; {
-	case l.Legacy.Lingering != "" && (l.migrating() || kind == ownerref.Legacy):
+	object, holder, phase, legacy := l.Legacy.Object, l.Legacy.Holder, l.Phase(), l.Legacy.Kind == ownerref.Legacy
+	kind, name, _ := strings.Cut(object, "/")
+	remove := l.kubectl("delete pod %s", strings.TrimPrefix(holder, "pod/"))
+	switch {
+	case l.Legacy.Lingering != "" && (l.migrating() || legacy):
 		return []Finding{say(Warning, "%s: %s", object, l.Legacy.Lingering).
-			do("no candidate begins to lead under it: have the finalizers removed, by whoever put them there or by hand (%s)", l.kubectl("edit %s", object))}
-	case kind == ownerref.Foreign && l.migrating():
-		return []Finding{say(Warning, "%s is neither a legacy lock nor zonelect's shield", object).do("candidates leave it alone and may wait for it, unless it is empty and has no owner: who made it?")}
-	case kind == inspect.ElectionRecord && holder != "" && l.Lease != nil && holder != l.Snapshot().Record.Holder:
-		return []Finding{say(Note, "%s names %s, which does not hold the Lease", object, holder).do("does a program still use the old lock? %s", l.plan())}
-	case kind != ownerref.Legacy:
+			do("no candidate begins to lead under it: have the finalizers removed, by whoever put them there or by hand (%s)", l.kubectl("edit %s %s", kind, name))}
+	case !legacy:
 		return nil
 	case l.LegacyPod.Unknown != "":
 		return []Finding{say(Note, "%s belongs to %s; whether that exists is not known: %s", object, holder, l.LegacyPod.Unknown)}
@@ -64,14 +57,9 @@ func (l Lock) legacyHolder() []Finding {
 			do("a leader-for-life lock is free only when its pod is deleted: %s, if its process has ended; if its node is off, taint that instead, see %s", remove, Page("operate.md#a-leader-on-an-unreachable-node"))}
 	case phase == record.PhaseSealed || phase == record.PhaseClean:
 		return []Finding{say(Problem, "%s leads by %s, though the migration is in phase %s: it and a candidate may both lead", holder, object, phase).
-			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", remove, l.kubectl("zonelect migrate rollback %s", named(l.Name, "LOCK")))}
-	case l.legacyLeads():
-		return []Finding{say(Note, "%s leads by %s, as phase legacy says: candidates stay back", holder, object).
-			do("candidates lead again after %s, once no such pod is left", l.kubectl("zonelect migrate advance %s", named(l.Name, "LOCK")))}
-	case l.Lease != nil:
-		return []Finding{say(Note, "%s leads by %s", holder, object).do("candidates of zonelect take over when that pod is gone: finish the rollout")}
+			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", remove, l.kubectl("zonelect migrate rollback %s", l.Name))}
 	}
-	return nil
+	return []Finding{say(Note, "%s leads by %s", holder, object).do("%s says when candidates take over", l.plan())}
 }
 
 // legacyLeads reports whether a pod leads by the legacy lock, and the migration says that it should.

@@ -5,12 +5,16 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -20,11 +24,9 @@ import (
 type Lock struct {
 	inspect.Election
 	Now time.Time // by the clock of this machine
-	// Unread is why the Lease could not be read; empty if it was, or if there is none.
-	Unread string
 	// Account is the service account of the candidates' pods, for when no candidate says its own.
 	Account string
-	// Rights says what the candidates' service accounts may do, of what Needs returns.
+	// Rights says what it may do, of what Needs returns.
 	Rights Fact[[]Right]
 	// LegacyPod is the state of the pod that holds the leader-for-life lock; empty if none does.
 	LegacyPod Fact[string]
@@ -44,16 +46,12 @@ var checks = []struct {
 	{"legacy", checkLegacy},
 }
 
-// Check makes all checks of a lock, or the first alone if the Lease could not be read.
+// Check makes all checks of a lock.
 func (l Lock) Check() []Finding {
-	run := checks
-	if l.Unread != "" {
-		run = checks[:1]
-	}
 	var all []Finding
-	for _, c := range run {
+	for _, c := range checks {
 		for _, f := range c.run(l) {
-			f.Lock, f.Check = l.Name, c.name
+			f.Lock, f.Check, f.Link = l.Name, c.name, Page("operate.md#"+c.name)
 			all = append(all, f)
 		}
 	}
@@ -69,14 +67,7 @@ func (l Lock) nobodyLeads() bool {
 
 // checkState says whether somebody leads, who, and since when.
 func checkState(l Lock) []Finding {
-	if l.Unread != "" {
-		return []Finding{say(Problem, "the Lease could not be read: %s", l.Unread).do("whether somebody leads is not known: run this as a user who may get leases")}
-	}
 	all := []Finding{l.stateFinding()}
-	if l.Lease != nil && l.Lease.DeletionTimestamp != nil {
-		all = append(all, say(Warning, "the Lease was deleted, and stays until its finalizers are gone: %s", list(l.Lease.Finalizers)).
-			do("the lock works until then, and the holder recreates the Lease: have the finalizers removed, by whoever put them there or by hand"))
-	}
 	for _, note := range l.Notes {
 		all = append(all, say(Note, "%s", note))
 	}
@@ -92,7 +83,7 @@ func (l Lock) stateFinding() Finding {
 	_, note := l.State(l.Now)
 	r := l.Snapshot().Record
 	ago := l.Now.Sub(r.RenewTime)
-	watch := l.kubectl("zonelect status %s -w", named(l.Name, "LOCK")) + " shows when somebody takes it"
+	watch := l.kubectl("zonelect status %s -w", l.Name) + " shows when somebody takes it"
 	const candidates = "no candidate runs, or none may write the Lease: see the checks candidates, rights and legacy, and the candidates' logs"
 	switch s.State {
 	case inspect.Held:
@@ -131,15 +122,11 @@ func (l Lock) stateFinding() Finding {
 
 // absent is the finding of a lock without a Lease.
 func (l Lock) absent() Finding {
-	switch {
-	case !l.Nothing():
+	if !l.Nothing() {
 		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see %s", Page("migration.md"))
-	case len(inspect.Present(l.Candidates)) > 0:
-		return say(Problem, "there is no Lease, although candidates have announced themselves").
-			do("the first candidate to campaign creates it: see check rights, and the candidates' logs")
 	}
-	return say(Problem, "there is no Lease, and no candidate has announced itself").
-		do("check the name and -n ('kubectl zonelect status -A' lists all locks); does the program run, and campaign? The first candidate creates the Lease")
+	return say(Problem, "there is no Lease").do("check the name and -n ('kubectl zonelect status -A' lists all locks); " +
+		"the first candidate to campaign creates the Lease: see the checks candidates and rights, and the candidates' logs")
 }
 
 // since says what the holder has been doing since it took the lock, or what it does if that
@@ -154,26 +141,35 @@ func (l Lock) since(r locks.Record, does, hasDone string) string {
 	return does
 }
 
-func (l Lock) kubectl(format string, args ...any) string {
-	return kubectl(l.Namespace, format, args...)
+// kubectl is a command for people to copy, about what is in the namespace. Only a DNS name is no more than a name to a
+// shell, and anybody may have written the names: of another one, people see a word.
+func (l Lock) kubectl(format string, names ...string) string {
+	var args []any
+	for _, name := range append(names, l.Namespace) {
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			name = "NAME"
+		}
+		args = append(args, name)
+	}
+	return fmt.Sprintf("'kubectl "+format+" -n %s'", args...)
 }
 
-func (l Lock) plan() string { return l.kubectl("zonelect migrate plan %s", named(l.Name, "LOCK")) }
+func (l Lock) plan() string { return l.kubectl("zonelect migrate plan %s", l.Name) }
 
-func (l Lock) handover() string { return l.kubectl("zonelect handover %s", named(l.Name, "LOCK")) }
+func (l Lock) handover() string { return l.kubectl("zonelect handover %s", l.Name) }
 
-// grant names a base that grants something to the candidates' service account.
-func (l Lock) grant(base string) string {
-	account := "SERVICE_ACCOUNT"
-	if all := l.accounts(); len(all) == 1 {
-		account = named(all[0], account)
+// grant says how to give the candidates what kustomize bases grant. Anybody may have written the account's name.
+func (l Lock) grant(bases ...string) string {
+	account := l.ServiceAccount()
+	if len(validation.IsDNS1123Subdomain(account)) > 0 {
+		account = "SERVICE_ACCOUNT"
 	}
-	return grant(account, base)
+	return fmt.Sprintf("kustomize base %s for service account %s: see %s", strings.Join(bases, " and "), account, Page("install.md#rights"))
 }
 
 // lasts is how long the others wait for a renewal: if the Lease does not say, that is their own
 // timing, which is taken to be the default.
-func (l Lock) lasts() time.Duration { return cmp.Or(l.Lasts(), defaults.LeaseDuration) }
+func (l Lock) lasts() time.Duration { return cmp.Or(l.Lasts(), timing.DefaultLeaseDuration) }
 
 // checkTiming says whether the lease ends at all, and how slow the API may be. It measures nothing: this machine
 // may be farther from the API server than the candidates.
@@ -196,10 +192,5 @@ func checkTiming(l Lock) []Finding {
 // timingOf is that of a lease. A Lease does not say the other two durations: they are taken to be in
 // proportion to the default.
 func timingOf(lasts time.Duration) election.Timing {
-	part := func(d time.Duration) time.Duration {
-		return time.Duration(float64(lasts) * float64(d) / float64(defaults.LeaseDuration))
-	}
-	return election.Timing{LeaseDuration: lasts, RenewDeadline: part(defaults.RenewDeadline), RenewInterval: part(defaults.RenewInterval), Exclusive: true}
+	return election.Timing{LeaseDuration: lasts, RenewDeadline: lasts * 2 / 3, RenewInterval: lasts * 2 / 15, Exclusive: true}
 }
-
-var defaults = election.Timing{}.WithDefaults()

@@ -4,7 +4,6 @@
 package doctor
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -12,16 +11,14 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// Right is a permission of a service account that candidates need.
+// Right is a permission that candidates need.
 type Right struct {
-	Account   string
-	Verb      string
-	Group     string
-	Resource  string
-	Name      string // empty if it is needed for all names
-	Namespace string
-	Vital     bool // nobody can lead without it
-	Allowed   bool
+	Verb     string
+	Group    string
+	Resource string
+	Name     string // empty if it is needed for all names
+	Vital    bool   // nobody can lead without it
+	Allowed  bool
 }
 
 // String names the permission as 'kubectl auth can-i' takes it.
@@ -29,24 +26,21 @@ func (r Right) String() string {
 	return r.Verb + " " + strings.Trim(r.Resource+"."+r.Group, ".") + strings.TrimSuffix("/"+r.Name, "/")
 }
 
-// Needs returns the permissions that the candidates' service accounts need for the lock. create and list count
+// Needs returns the permissions that the candidates need for the lock. create and list count
 // for all names: presences are Leases, too. Without these somebody leads, if there is a Lease.
 func (l Lock) Needs() []Right {
 	var all []Right
-	for _, account := range l.accounts() {
-		need := func(group, resource, name string, verbs ...string) {
-			for _, verb := range verbs {
-				r := Right{Account: account, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: l.Namespace, Vital: true}
-				if verb == apierror.Create || verb == apierror.List {
-					r.Name, r.Vital = "", group == "" || verb == apierror.Create && l.Lease == nil
-				}
-				all = append(all, r)
+	need := func(group, resource, name string, verbs ...string) {
+		for _, verb := range verbs {
+			r := Right{Verb: verb, Group: group, Resource: resource, Name: name, Vital: true}
+			if verb == apierror.Create || verb == apierror.List {
+				r.Name, r.Vital = "", group == "" || verb == apierror.Create && l.Lease == nil
 			}
+			all = append(all, r)
 		}
-		need(apierror.Leases.Group, apierror.Leases.Name, l.Name, apierror.Get, apierror.Update, apierror.Watch, apierror.Create, apierror.List)
-		if !l.migrating() {
-			continue
-		}
+	}
+	need(apierror.Leases.Group, apierror.Leases.Name, l.Name, apierror.Get, apierror.Update, apierror.Watch, apierror.Create, apierror.List)
+	if l.migrating() {
 		resource, name, elected := l.object()
 		need("", resource, name, apierror.Get, apierror.Create, apierror.Update, apierror.Watch)
 		if !elected {
@@ -56,53 +50,38 @@ func (l Lock) Needs() []Right {
 	return all
 }
 
-// accounts are the service accounts of the candidates' pods, sorted; if none is known, that which the
-// user named, or one without a name.
-func (l Lock) accounts() []string {
-	var all []string
-	for _, c := range inspect.Present(l.Candidates) {
+// ServiceAccount is that of the candidates' pods; if none is known, that which the user named, or none.
+func (l Lock) ServiceAccount() string {
+	for _, c := range inspect.ByZone(inspect.Present(l.Candidates)) {
 		if c.ServiceAccount != "" {
-			all = append(all, c.ServiceAccount)
+			return c.ServiceAccount
 		}
 	}
-	slices.Sort(all)
-	if len(all) == 0 {
-		return []string{l.Account}
-	}
-	return slices.Compact(all)
+	return l.Account
 }
-
-// Accounts reports whether a service account is known.
-func (l Lock) Accounts() bool { return l.accounts()[0] != "" }
 
 // checkRights says what the candidates may not do.
 func checkRights(l Lock) []Finding {
-	if !l.Accounts() {
+	account := l.ServiceAccount()
+	if account == "" {
 		return nil // check candidates says why
 	}
 	if l.Rights.Unknown != "" {
 		return []Finding{say(Note, "whether the candidates may write the lock is not known: %s", l.Rights.Unknown)}
 	}
-	var all []Finding
-	for _, account := range l.accounts() {
-		result, lacks := Warning, []string(nil)
-		for _, r := range l.Rights.Value {
-			if r.Account == account && !r.Allowed {
-				lacks = append(lacks, r.String())
-				if r.Vital {
-					result = Problem
-				}
-			}
+	result, lacks := Warning, []string(nil)
+	for _, r := range l.Rights.Value {
+		if r.Allowed {
+			continue
 		}
-		if len(lacks) > 0 {
-			all = append(all, say(result, "service account %s may not %s", account, strings.Join(lacks, ", ")).
-				do("apply %s", grant(named(account, "SERVICE_ACCOUNT"), l.bases()...)))
+		if lacks = append(lacks, r.String()); r.Vital {
+			result = Problem
 		}
 	}
-	if len(all) == 0 {
-		all = append(all, say(OK, "service account %s may do all that the lock needs", list(l.accounts())))
+	if len(lacks) == 0 {
+		return []Finding{say(OK, "service account %s may do all that the lock needs", account)}
 	}
-	return all
+	return []Finding{say(result, "service account %s may not %s", account, strings.Join(lacks, ", ")).do("apply %s", l.grant(l.bases()...))}
 }
 
 // bases are those that grant what candidates need.

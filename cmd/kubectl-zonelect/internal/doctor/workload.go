@@ -6,6 +6,7 @@ package doctor
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func checkWorkload(l Lock) []Finding {
 			continue
 		}
 		all = append(all, say(Warning, "the pods of %s are killed %v after they are told to end, and their work may take %v to stop: a leader that is killed does not hand over", name, grace, stop).
-			do("%s", l.kubectl(`patch %s %s --patch "spec: {template: {spec: {terminationGracePeriodSeconds: %d}}}"`, strings.ToLower(kind), named(called, "NAME"), int((stop+more)/time.Second))))
+			do("%s", l.kubectl(`patch %s %s --patch "spec: {template: {spec: {terminationGracePeriodSeconds: %s}}}"`, strings.ToLower(kind), called, strconv.Itoa(int((stop+more)/time.Second)))))
 	}
 	return all
 }
