@@ -223,19 +223,20 @@ func (m *Lasting) campaign(ctx context.Context) error {
 	if m.Election == nil {
 		return m.lead(ctx, election.Term{})
 	}
-	for failed := 1; ; failed++ {
-		var began time.Time
+	failed := 0 // terms in a row
+	for {
 		err := m.Election.Run(ctx, func(ctx context.Context, t election.Term) error {
-			began = time.Now()
-			return m.lead(ctx, t)
+			began := time.Now()
+			err := m.lead(ctx, t)
+			if err == nil || time.Since(began) > longTerm {
+				failed = 0
+			}
+			return err
 		})
 		if !errors.Is(err, errTerm) || ctx.Err() != nil {
 			return err
 		}
-		if time.Since(began) > longTerm {
-			failed = 1
-		}
-		if failed == inARow {
+		if failed++; failed == inARow {
 			return fmt.Errorf("%d terms in a row: %w", failed, err)
 		}
 		wait := time.Second << (failed - 1)

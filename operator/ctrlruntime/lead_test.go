@@ -110,6 +110,29 @@ func TestTermsThatFailArePacedAndCounted(t *testing.T) {
 	})
 }
 
+// TestATermThatEndsWellEndsARowOfThoseThatFail: it may have lasted for weeks.
+func TestATermThatEndsWellEndsARowOfThoseThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newElectedWorld(t)
+		terms, calls := 0, 0
+		w.mustLead(t, func(m ctrl.Manager) error {
+			if calls++; calls <= 3 { // rehearsals
+				return nil
+			}
+			if terms++; terms != 4 {
+				return errors.New("at once")
+			}
+			return m.Add(manager.RunnableFunc(func(ctx context.Context) error {
+				_ = w.Election.Resign(ctx) // which ends with the term
+				return nil
+			}))
+		})
+		if err := w.Start(t.Context()); !errors.Is(err, errTerm) || terms != 4+inARow {
+			t.Errorf("%d terms, and then: %v", terms, err)
+		}
+	})
+}
+
 // newElectedWorld has an election that nobody else takes part in.
 func newElectedWorld(t *testing.T, change ...func(*ctrl.Options)) *world {
 	t.Helper()
