@@ -102,17 +102,33 @@ func TestTheLeadersRenewalsDoNotStopAStep(t *testing.T) {
 	})
 }
 
+// TestTwoWhoTakeAStepTogetherTakeOne: one goes there and back before the first request of the other, or before the
+// second, and so on. What the other writes replaces the version that it has judged.
 func TestTwoWhoTakeAStepTogetherTakeOne(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.joins("a")
-		s.before = func() { s.before = nil; s.phase("dual", "3") } // there and back
-		if _, err := s.Advance(s.T.Context(), migrate.Options{}); !errors.Is(err, locks.ErrConflict) || !strings.Contains(err.Error(), "dual (step 3)") {
-			s.T.Errorf("got %v", err)
-		}
-		if r := s.report(); r.Step != 3 {
-			s.T.Errorf("step %d", r.Step)
-		}
-	})
+	conflicts := 0
+	for at, met := 1, true; met; at++ {
+		scenario(t, func(s *stage) {
+			s.joins("a")
+			n := 0
+			s.asks = func() {
+				if n++; n == at {
+					s.phase("dual", "3")
+				}
+			}
+			out, err := s.Advance(s.T.Context(), migrate.Options{})
+			s.asks, met = nil, n >= at
+			switch r := s.report(); {
+			case !met, err == nil && out.Step == 4: // there was nobody else, or it has seen what the other did
+			case errors.Is(err, locks.ErrConflict) && strings.Contains(err.Error(), "dual (step 3)") && r.Step == 3:
+				conflicts++
+			default:
+				s.T.Errorf("before request %d: got step %d, %v, and step %d is on record", at, out.Step, err, r.Step)
+			}
+		})
+	}
+	if conflicts == 0 {
+		t.Error("the two never met")
+	}
 }
 
 // TestWhatChangesMeanwhileIsJudgedAnew: a legacy pod starts at the last moment.

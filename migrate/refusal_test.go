@@ -226,13 +226,15 @@ func TestTheWayBackNeedsSomebodyToLead(t *testing.T) {
 	})
 }
 
-// TestFromCleanThereIsNoWayBackUnderALegacyLeader: no candidate would see it.
+// TestFromCleanThereIsNoWayBackUnderALegacyLeader: no candidate would see it. Nor is there one beside a pod that
+// may become one at any moment, because no shield is there to wait at.
 func TestFromCleanThereIsNoWayBackUnderALegacyLeader(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
 		s.goes(s.Advance, migrate.Sealed)
 		s.goes(s.Clean, migrate.Clean, "no-way-back")
 		s.runs("old")
+		s.refuses(s.Rollback, migrate.Options{}, "legacy-pods")
 		s.holds("old")
 		time.Sleep(time.Second) // the leader's term ends
 		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap", "leader")

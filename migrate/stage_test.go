@@ -49,9 +49,9 @@ type stage struct {
 	config migrate.Config
 
 	denied []string // what the user may not: update or read (any other verb), and a part of a path
-	// wrote holds the tool's writes; before, if set, is called before each write.
-	wrote  []string
-	before func()
+	// wrote holds the tool's writes; before, if set, is called before each write, and asks before each request.
+	wrote        []string
+	before, asks func()
 }
 
 // seat is one candidate.
@@ -84,6 +84,9 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			apitest.Reply(w, code, body)
 			return
 		}
+	}
+	if s.asks != nil {
+		s.asks()
 	}
 	if r.Method != http.MethodGet {
 		if s.before != nil {
