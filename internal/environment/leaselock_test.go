@@ -4,14 +4,18 @@
 package environment
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -73,6 +77,28 @@ func at(cfg *rest.Config, servers ...string) *Environment {
 }
 
 var slow = timing.Timing{LeaseDuration: time.Hour, RenewDeadline: 30 * time.Minute, RenewInterval: 10 * time.Minute}
+
+// TestAnElectionDialsByItsOwnTiming: with a RenewDeadline of 2.5 s there is no time for the dials of 10 s.
+func TestAnElectionDialsByItsOwnTiming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, dials := time.Now(), make(chan time.Duration, 100)
+		cfg := &rest.Config{Host: "http://apiserver.test", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dials <- time.Since(began)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
+		fast := timing.Fast()
+		lock, err := (&Environment{Config: cfg, Namespace: "ns", Timing: fast}).LeaseLock("lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = lock.Read(t.Context())
+		took, first, second := time.Since(began), <-dials, <-dials
+		if err == nil || took != fast.RenewDeadline || first != 0 || second != fast.AttemptTimeout/4 {
+			t.Errorf("%v after %v; it dialed after %v and %v", err, took, first, second)
+		}
+	})
+}
 
 func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
 	s := serve(t)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
 
@@ -23,6 +24,17 @@ func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
 		_, err := e.Shield("lock", shield.Config{})
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "this pod is in namespace pods") {
 			t.Errorf("a pod in namespace %q: %v", namespace, err)
+		}
+	}
+}
+
+// TestAPodOfAnotherNamespaceOwnsNothing where the locks are, for the same reason. So its presence is renewed.
+func TestAPodOfAnotherNamespaceOwnsNothing(t *testing.T) {
+	own := presence.Pod{Name: "a", UID: "u"}
+	for namespace, want := range map[string]presence.Pod{"locks": own, "": own, "pods": {}} {
+		e := &Environment{Self: Self{PodName: own.Name, PodUID: string(own.UID), Namespace: namespace}, Namespace: "locks"}
+		if got := e.Pod(); got != want {
+			t.Errorf("a pod in namespace %q: owner %+v, want %+v", namespace, got, want)
 		}
 	}
 }

@@ -94,6 +94,33 @@ func TestDialsThatAllFailAreAnErrorAtOnceAndSilenceIsOneAfterAPatience(t *testin
 	})
 }
 
+// TestAfterASlowDialASilentOneIsJoinedWithinHalfAnAttemptTimeout: what made the one slow may be over, and the
+// server of the other may have lost its power.
+func TestAfterASlowDialASilentOneIsJoinedWithinHalfAnAttemptTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{}
+		d := n.dialer(Options{}, "a:1")
+		for _, want := range []time.Duration{9 * time.Second, time.Second} {
+			n.dialed = nil
+			n.dial = func(k int, _ string) (time.Duration, error) {
+				if want > time.Second {
+					return want, nil
+				}
+				return never * time.Duration(max(0, 2-k)), nil
+			}
+			began := time.Now()
+			conn, err := d.dial(t.Context(), "tcp", "a:1", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if took := time.Since(began); took != want {
+				t.Errorf("it took %v, want %v", took, want)
+			}
+		}
+	})
+}
+
 // TestTheAddressThatAnsweredLastIsDialedIfTheNameDoesNotResolve, whether that is said or not.
 func TestTheAddressThatAnsweredLastIsDialedIfTheNameDoesNotResolve(t *testing.T) {
 	for took, resolves := range map[time.Duration]func() (time.Duration, error){
