@@ -428,6 +428,35 @@ func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
 	}
 }
 
+// TestWhoHasLedIsAlive: a term that is over is no reason to end the process, which may lead again.
+func TestWhoHasLedIsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(t.Context(), "op", Options{Disabled: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+		}()
+		time.Sleep(time.Minute)
+		if err := e.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if term := e.Term(); term.Token == 0 || term.TrustedFor() > 0 {
+			t.Fatalf("it has not led, or leads: %+v", term)
+		}
+		if code, text := probed(e); code != http.StatusOK {
+			t.Errorf("the answer is %d, %s", code, text)
+		}
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd(t *testing.T) {
 	server, o := inPod(t)
 	t.Setenv("POD_UID", rand.Text())
