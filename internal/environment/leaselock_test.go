@@ -88,7 +88,7 @@ func TestAnElectionDialsByItsOwnTiming(t *testing.T) {
 			return nil, ctx.Err()
 		}, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 		fast := timing.Fast()
-		lock, err := (&Environment{Config: cfg, Namespace: "ns", Timing: fast}).LeaseLock("lock")
+		lock, err := lockOf(&Environment{Config: cfg, Namespace: "ns", Timing: fast}, "lock")
 		if err != nil {
 			t.Fatal(err)
 		}

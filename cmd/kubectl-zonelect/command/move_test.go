@@ -13,6 +13,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
@@ -264,8 +266,8 @@ func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
 }
 
 // TestWhatAnEvacuationCannotDoItSays: a leader whose zone is not known may be in the zone; a Lease that cannot be
-// changed is named; one that its leader renews meanwhile is changed nevertheless. The locks of candidates that do not
-// lead are marked, too: they may lead, once client-go's leader is gone.
+// changed is named; one that its leader renews meanwhile is read again and changed nevertheless. The locks of
+// candidates that do not lead are marked, too: they may lead, once client-go's leader is gone.
 func TestWhatAnEvacuationCannotDoItSays(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.operators()
@@ -273,13 +275,18 @@ func TestWhatAnEvacuationCannotDoItSays(t *testing.T) {
 		w.announce("client-go", "other-a", "za", "")
 		w.announce("client-go", "other-b", "", "")
 		w.putLease(newLease("theirs", "client-go", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
-		races := 0
+		races, read := 0, false
 		w.before(func(verb, path string) (int, apitest.Object) {
 			switch {
+			case verb == "get" && strings.HasSuffix(path, "/beta"):
+				read = true
 			case verb == "update" && strings.HasSuffix(path, "/gamma"):
 				return apitest.Forbidden(verb, path)
 			case verb == "update" && strings.HasSuffix(path, "/beta") && races < 3:
-				races++
+				if !read {
+					t.Errorf("after %d conflicts the Lease is written again, and was not read again", races)
+				}
+				races, read = races+1, false
 				return http.StatusConflict, apitest.Status(http.StatusConflict, "Conflict", "the object has been modified", "leases", "beta")
 			}
 			return 0, nil
@@ -324,5 +331,20 @@ func TestWhoInterruptsACommandIsToldWhatItHasChanged(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestABurstOfRequestsIsNotHeldBack: client-go would send five a second, and a zone may have hundreds of locks.
+func TestABurstOfRequestsIsNotHeldBack(t *testing.T) {
+	env := newEnvironment(genericiooptions.NewTestIOStreamsDiscard())
+	env.restConfig = func() (*rest.Config, error) { return &rest.Config{Host: "https://apiserver.test"}, nil }
+	all, err := env.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		if !all.coordination.GetRateLimiter().TryAccept() {
+			t.Fatalf("after %d requests the next one waits", n)
+		}
 	}
 }
