@@ -161,6 +161,16 @@ func TestALeaderHasTimeToHandOver(t *testing.T) {
 	}
 }
 
+// TestTheProbesAskWhatAManagerServes: its paths, unless the program gives it others.
+func TestTheProbesAskWhatAManagerServes(t *testing.T) {
+	c := one[appsv1.Deployment](t, kustomized(t, "probes"), "Deployment").Spec.Template.Spec.Containers[0]
+	for path, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+		if probe.HTTPGet.Path != path || probe.HTTPGet.Port.StrVal != c.Ports[0].Name {
+			t.Errorf("a probe is %s, want %s", text(probe), path)
+		}
+	}
+}
+
 // TestEveryBaseIsRenamed: a new one must come to config/operator/name, and to these tests.
 func TestEveryBaseIsRenamed(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(config, "*", "*", "kustomization.yaml"))
