@@ -483,6 +483,36 @@ func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 	})
 }
 
+// TestS4WhoListensLateMissesNoState: a holder whose record was deleted meanwhile may have asked for a longer lease.
+func TestS4WhoListensLateMissesNoState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		twin, _, _ := p.twin()
+		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		events, ended := make(chan locks.Event), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = twin.Watch(ctx, first.Version, events)
+		}()
+		synctest.Wait()
+		p.put(p.legacy, ours("b", 2))
+		p.put(p.governing, ours("b", 2))
+		synctest.Wait()
+		p.legacy.Delete()
+		p.governing.Delete()
+		time.Sleep(time.Minute)
+		if e := <-events; e.Snapshot.Record.Holder != "b" {
+			t.Errorf("the first that it hears of is %q, want b", e.Snapshot.Record.Holder)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 func TestAWatchTellsAtOnceWhatALegacyElectorWrote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)

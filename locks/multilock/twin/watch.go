@@ -80,11 +80,15 @@ func (w *twinWatch) run(ctx context.Context, events chan<- locks.Event) error {
 	}
 	for w.both.governsAlone(w.state.governing) == w.state.governingOnly {
 		event, out, settle := w.next(events)
+		onGoverning, onLegacy := governing, legacy
+		if out != nil && !w.told {
+			onGoverning, onLegacy = nil, nil // so that whoever listens late misses no state (S4)
+		}
 		timer := time.NewTimer(settle)
 		select {
-		case e := <-governing:
+		case e := <-onGoverning:
 			w.heard(e, &w.state.governing, &w.state.at.governing)
-		case e := <-legacy:
+		case e := <-onLegacy:
 			w.heard(e, &w.state.legacy, &w.state.at.legacy)
 		case out <- event:
 			w.told, w.alive, w.since = true, false, time.Time{}
