@@ -233,7 +233,7 @@ func (a *api) restart(p *process) { a.world.restart(p) }
 
 func (a *api) mend() { a.endless() }
 
-// endless gives a duration to each Lease that has a holder and does not say how long it leads, as
+// endless gives a duration to each Lease that has or had a holder and does not say how long it leads, as
 // a person does: no candidate that never saw a duration takes it.
 func (a *api) endless() {
 	if a.world.over {
@@ -245,7 +245,8 @@ func (a *api) endless() {
 		spec, _ := o["spec"].(apitest.Object)
 		holder, _ := spec["holderIdentity"].(string)
 		lasts, _ := spec["leaseDurationSeconds"].(float64)
-		if holder != "" && lasts == 0 {
+		noted, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+		if (holder != "" || noted[record.AnnotationToken] != nil) && lasts == 0 {
 			all = append(all, path)
 		}
 	}

@@ -136,7 +136,8 @@ func (m *oneLock) restart(p *process) { m.world.restart(p) }
 func (m *oneLock) mend() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now, _ := m.lock.Read(context.Background()); m.world.over || now.Record.Holder == "" || now.Record.LeaseDuration > 0 {
+	now, _ := m.lock.Read(context.Background())
+	if r := now.Record; m.world.over || r.LeaseDuration > 0 || r.Holder == "" && r.Details.Token == 0 {
 		return
 	}
 	m.change(func(r *locks.Record) { r.LeaseDuration, r.RenewTime = m.world.mix.lease(), time.Now() })
