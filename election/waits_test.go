@@ -91,6 +91,7 @@ func TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal(t *testing.T
 	nobody := is(locks.Record{Holder: "x", LeaseDuration: lease}) // somebody removed the times, perhaps from a record that was not seen
 	endless := is(locks.Record{Holder: "x", RenewTime: time.Now()})
 	strange := is(locks.Record{Holder: "y", RenewTime: time.Now()})
+	longer := func(r *locks.Record) { r.LeaseDuration, r.RenewTime = 2*lease, time.Now() }
 	waits(t, map[string]sight{
 		"a newcomer":                  {hands: seen(held(lease)), wait: lease, cause: status.CauseExpired},
 		"a renewal":                   {hands: seen(held(lease), renewed), wait: lease},
@@ -104,6 +105,8 @@ func TestS3AHeldLockIsTakenALeaseAfterTheFirstSightOfTheLastRenewal(t *testing.T
 		"shortened by its holder":     {hands: seen(held(2*lease), held(lease)), wait: lease},
 		"its duration and times gone": {hands: seen(held(2*lease), is(locks.Record{Holder: "x"})), wait: 2 * lease},
 		"no duration, then one":       {hands: seen(endless, held(40*time.Second)), wait: 40 * time.Second, pause: 10 * time.Hour},
+		"emptied, then a duration":    {hands: seen(endless, emptied, longer), wait: 2 * lease, pause: 10 * time.Hour},
+		"emptied, then as a release":  {hands: seen(endless, emptied, released, longer), wait: 2 * lease, pause: 10 * time.Hour},
 		"no duration, then released":  {hands: seen(endless, released), pause: 10 * time.Hour},
 		"a negative duration":         {hands: seen(held(-time.Hour), released), pause: 10 * time.Hour},
 		"no duration or times":        {hands: seen(is(locks.Record{Holder: "x"}), taken), wait: lease, pause: 10 * time.Hour},

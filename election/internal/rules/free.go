@@ -111,8 +111,12 @@ func (o *Observer) givenUp(s locks.Snapshot) bool {
 	case !o.exists:
 		return r.LeaseDuration <= time.Second
 	}
-	anew := !r.RenewTime.IsZero() && r.RenewTime.UnixMicro() != o.renewal.RenewTime.UnixMicro()
-	return anew && r.LeaseDuration <= time.Second && !o.startOver
+	return renewedBy(o.renewal, r) && r.LeaseDuration <= time.Second && !o.startOver
+}
+
+// renewedBy reports whether a record that follows another has a new renewTime.
+func renewedBy(was, r locks.Record) bool {
+	return !r.RenewTime.IsZero() && r.RenewTime.UnixMicro() != was.RenewTime.UnixMicro()
 }
 
 // handover is what a released record says about who leads next. It is empty if the record
