@@ -82,9 +82,11 @@ func (e *Environment) Plain(name string) (*lease.Lock, *presence.Keeper, error) 
 // part in a migration.
 func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 	return presence.NewKeeper(presence.KeeperConfig{
-		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Lock: name, Labels: e.Labels,
-		Candidate: e.Self.Candidate(), Pod: e.Pod(), Version: version(), Mode: presence.Alone,
-		KnownFrom: e.Self.Found.String(), Timing: e.Timing, Logger: e.Logger,
+		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Labels: e.Labels, Timing: e.Timing, Logger: e.Logger,
+		Says: presence.Object{
+			Lock: name, Pod: e.Pod(), Identity: e.Self.Identity, Zone: e.Self.Zone, Node: e.Self.Node,
+			Version: version(), Mode: presence.Alone, KnownFrom: e.Self.Found.String(),
+		},
 	})
 }
 

@@ -58,21 +58,17 @@ func (s *Status) vacancy(r locks.Record, now time.Time) *Vacancy {
 	v := &Vacancy{Since: stamp(r.RenewTime)}
 	switch s.State {
 	case Expired, Released, Free:
-	case Stale, Cleared:
+	case Stale, Cleared, Absent: // the holder of an absent one may be about to put it back
 		v.Uncertain = true
-	case Absent:
-		v.Uncertain = true // its holder may be about to put it back
 	default:
 		return nil
 	}
 	if ahead(now.Sub(r.RenewTime)) {
 		v.Since = nil
 	}
-	switch {
-	case s.Leader != nil:
+	v.Last, v.LastZone = r.Details.Holder, r.Details.Zone
+	if s.Leader != nil {
 		v.Last, v.LastZone = s.Leader.Identity, s.Leader.Zone
-	default:
-		v.Last, v.LastZone = r.Details.Holder, r.Details.Zone
 	}
 	switch l := s.Legacy; {
 	case l != nil && l.Holder != "" && l.Holder != v.Last && s.Leader == nil:

@@ -29,17 +29,17 @@ var errPodEnds = errors.New(podEnds)
 // candidate learns of that before the process gets its signal, if it may watch its pod, and otherwise
 // only by the signal.
 func (k *Keeper) watchPod(ctx context.Context) {
-	pod := rawapi.New[corev1.Pod](k.config.Core, apierror.Object{Resource: apierror.Pods, Namespace: k.config.Namespace, Name: k.config.Pod.Name})
+	pod := rawapi.New[corev1.Pod](k.config.Core, apierror.Object{Resource: apierror.Pods, Namespace: k.config.Namespace, Name: k.config.Says.Pod.Name})
 	for ctx.Err() == nil {
 		err := pod.Watch(ctx, 0, func(_ context.Context, e rawapi.Event[*corev1.Pod]) error {
-			if e.Type != watch.Bookmark && e.Object.UID == k.config.Pod.UID && e.Object.DeletionTimestamp != nil {
+			if e.Type != watch.Bookmark && e.Object.UID == k.config.Says.Pod.UID && e.Object.DeletionTimestamp != nil {
 				return errPodEnds
 			}
 			return nil
 		})
 		switch {
 		case errors.Is(err, errPodEnds):
-			k.set(&k.ends, podEnds)
+			k.set(func(o *Object) { o.Unhealthy, k.ends = podEnds, true })
 			return
 		case errors.Is(err, locks.ErrForbidden):
 			return

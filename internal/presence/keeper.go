@@ -4,7 +4,6 @@
 package presence
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,12 +28,10 @@ type KeeperConfig struct {
 	Client    rest.Interface // of the group coordination.k8s.io/v1
 	Core      rest.Interface // of the core group
 	Namespace string         // of the lock's Lease
-	Lock      string         // the name of the lock's Lease
 	Labels    map[string]string
-	Candidate locks.Candidate
-	Pod       Pod // this candidate's, in that namespace; without its name and UID the presence must be renewed
-	// Version, Mode and KnownFrom are what the presence says, see [Object].
-	Version, Mode, KnownFrom string
+	// Says is what the presence says at first. Without the name and UID of a pod in that namespace it must be
+	// renewed.
+	Says Object
 	// Shielded says that the shield of a leader-for-life lock depends on the presence.
 	Shielded bool
 	// Failed, if not nil, is signaled when the presence cannot be kept. [Keeper.Problem] says why.
@@ -57,28 +54,28 @@ type Keeper struct {
 	again        chan struct{} // the presence needs attention
 	peersChanged chan struct{} // the peers may have changed
 	remade       time.Time     // when it was recreated last, after somebody had deleted it
-	podless      bool          // no pod owns the presence
 
-	mu        sync.Mutex
-	ends      string // why this candidate is to end; empty if it is not
-	waiting   string
-	unhealthy string
-	told      time.Time // when the presence was last to say another health
-	err       error
-	zone      string
-	own       Object   // as last ensured
-	missing   bool     // it was seen to be gone
-	listed    []Object // all presences
-	known     bool     // they have been listed
-	lapses    lapses
+	mu      sync.Mutex
+	says    Object    // what the presence must say
+	ends    bool      // this candidate is about to end
+	told    time.Time // when the presence was last to say another health
+	err     error
+	own     Object   // as last ensured
+	missing bool     // it was seen to be gone
+	listed  []Object // all presences
+	known   bool     // they have been listed
+	lapses  lapses
 }
 
 // NewKeeper returns the keeper of the presence that c describes. It does no I/O.
 func NewKeeper(c KeeperConfig) *Keeper {
+	if c.Says.Pod.Name == "" || c.Says.Pod.UID == "" {
+		c.Says.Pod = Pod{}
+	}
+	c.Says.Stop = c.Timing.StopTimeout.String()
 	return &Keeper{
-		Present: make(chan Object, 1), Listed: make(chan struct{}, 1), config: c,
+		Present: make(chan Object, 1), Listed: make(chan struct{}, 1), config: c, says: c.Says,
 		again: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
-		zone: c.Candidate.Zone, podless: c.Pod.Name == "" || c.Pod.UID == "",
 	}
 }
 
@@ -96,7 +93,10 @@ func signal(to chan struct{}) {
 func (k *Keeper) SetUnhealthy(why string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.unhealthy = why
+	if k.ends {
+		return
+	}
+	k.says.Unhealthy = why
 	if time.Since(k.told) >= k.config.Timing.LeaseDuration {
 		k.told = time.Now()
 		signal(k.again)
@@ -104,14 +104,21 @@ func (k *Keeper) SetUnhealthy(why string) {
 }
 
 // SetWaiting has the presence object say what this candidate waits for.
-func (k *Keeper) SetWaiting(waiting string) { k.set(&k.waiting, waiting) }
+func (k *Keeper) SetWaiting(waiting string) { k.set(func(o *Object) { o.Waiting = waiting }) }
 
 // SetZone has the presence object say in which zone this candidate is. It does no I/O.
-func (k *Keeper) SetZone(zone string) { k.set(&k.zone, zone) }
+func (k *Keeper) SetZone(zone string) {
+	k.set(func(o *Object) {
+		if o.Zone == "" {
+			o.KnownFrom += ", zone from node"
+		}
+		o.Zone = zone
+	})
+}
 
-func (k *Keeper) set(what *string, to string) {
+func (k *Keeper) set(change func(*Object)) {
 	k.mu.Lock()
-	*what = to
+	change(&k.says)
 	k.mu.Unlock()
 	signal(k.again)
 }
@@ -190,7 +197,7 @@ const steady = time.Minute
 // ensure creates or updates the presence. It returns how long to wait before doing so
 // again without a signal, or ErrPodGone.
 func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
-	wanted, again := k.presence()
+	wanted, again := k.wanted()
 	if again { // at once, but not if something deletes it again and again
 		pause := steady
 		if k.config.Shielded {
@@ -204,7 +211,7 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	}
 	limited, cancel := context.WithTimeout(ctx, k.config.Timing.RenewDeadline)
 	o, err := Ensure(limited, k.config.Client, k.config.Namespace, wanted, k.config.Labels, func(ctx context.Context) error {
-		return k.config.Pod.Confirm(ctx, k.config.Core, k.config.Namespace)
+		return wanted.Pod.Confirm(ctx, k.config.Core, k.config.Namespace)
 	})
 	cancel()
 	switch {
@@ -212,7 +219,7 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 		return 0, err
 	case !k.config.Shielded && (errors.Is(err, ErrPodGone) || errors.Is(err, errUnconfirmed)):
 		k.config.Logger.Info("this candidate's presence is kept without a pod that owns it", "cause", err.Error())
-		k.podless = true
+		k.set(func(o *Object) { o.Pod = Pod{} })
 		return k.ensure(ctx, delays)
 	case errors.Is(err, locks.ErrConflict), err != nil && ctx.Err() != nil: // that somebody writes it too, or that it ends, is no problem
 		return delays.NextBackOff(), nil
@@ -242,29 +249,17 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	return 24 * time.Hour, nil // only a change makes it sooner
 }
 
-// presence is the content that the presence object must have. again reports whether it was seen to be gone.
-func (k *Keeper) presence() (o Object, again bool) {
+// wanted is what the presence object must say. again reports whether it was seen to be gone.
+func (k *Keeper) wanted() (o Object, again bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w := k.config
-	o = Object{
-		Lock: w.Lock, Pod: w.Pod,
-		Identity: w.Candidate.Identity, Zone: k.zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: w.Mode, Waiting: k.waiting, Unhealthy: k.health(),
-		KnownFrom: w.KnownFrom, Stop: w.Timing.StopTimeout.String(),
-	}
-	if w.Candidate.Zone == "" && k.zone != "" {
-		o.KnownFrom += ", zone from node"
-	}
-	if k.podless {
-		o.Pod, o.Renewed, o.Lasts = Pod{}, time.Now().Unix(), int32(periods*k.lapses.period(time.Now())/time.Second)
+	o = k.says
+	if o.Pod == (Pod{}) {
+		o.Renewed, o.Lasts = time.Now().Unix(), int32(periods*k.lapses.period(time.Now())/time.Second)
 	}
 	again, k.missing = k.missing, false
 	return o, again
 }
-
-// health is why this candidate should not lead. The caller holds mu.
-func (k *Keeper) health() string { return cmp.Or(k.ends, k.unhealthy) }
 
 // notPermitted is how long after a refusal the next try comes if nothing depends on it.
 const notPermitted = 10 * time.Minute
@@ -280,7 +275,7 @@ func (k *Keeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.
 
 // followPeers keeps the peers up to date.
 func (k *Keeper) followPeers(ctx context.Context) {
-	r, delays := &roster{client: k.config.Client, namespace: k.config.Namespace, lock: k.config.Lock}, k.delays()
+	r, delays := &roster{client: k.config.Client, namespace: k.config.Namespace, lock: k.config.Says.Lock}, k.delays()
 	for refused := false; ctx.Err() == nil; {
 		k.mu.Lock()
 		own := k.own.Number
@@ -328,6 +323,6 @@ func (k *Keeper) setPresences(all []Object, asOf uint64) {
 func (k *Keeper) All() (live []Object, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	live, _ = k.lapses.divide(k.listed, time.Now())
-	return live, k.known
+	now := time.Now()
+	return slices.DeleteFunc(slices.Clone(k.listed), func(o Object) bool { return !k.lapses.counts(o, now) }), k.known
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,16 +52,10 @@ func (l lapses) note(all []Object, own string, now time.Time) lapses {
 	return seen
 }
 
-// divide returns those of all that count, and those that do not.
-func (l lapses) divide(all []Object, now time.Time) (live, gone []Object) {
-	for _, o := range all {
-		if s, ages := l[o.Name]; !ages || now.Before(s.until) {
-			live = append(live, o)
-		} else {
-			gone = append(gone, o)
-		}
-	}
-	return live, gone
+// counts reports whether a presence counts.
+func (l lapses) counts(o Object, now time.Time) bool {
+	s, ages := l[o.Name]
+	return !ages || now.Before(s.until)
 }
 
 // period is how often a presence without a pod is renewed: once a minute at most.
@@ -86,11 +81,12 @@ func (k *Keeper) tidy(ctx context.Context) {
 		signal(k.peersChanged)
 		k.mu.Lock()
 		kept := k.err == nil
-		if kept && k.own.Unhealthy != k.health() {
+		if kept && k.own.Unhealthy != k.says.Unhealthy {
 			k.told = time.Now()
 			signal(k.again)
 		}
-		_, gone := k.lapses.divide(k.listed, time.Now())
+		now := time.Now()
+		gone := slices.DeleteFunc(slices.Clone(k.listed), func(o Object) bool { return k.lapses.counts(o, now) })
 		k.mu.Unlock()
 		if kept && permitted && len(gone) > 0 {
 			o := gone[rand.N(len(gone))]

@@ -49,10 +49,7 @@ type Object struct {
 
 // StopTimeout is how long the candidate's work may take to stop; zero if it does not say.
 func (o Object) StopTimeout() time.Duration {
-	d, err := time.ParseDuration(o.Stop)
-	if err != nil {
-		return 0
-	}
+	d, _ := time.ParseDuration(o.Stop)
 	return max(0, d)
 }
 

@@ -99,7 +99,8 @@ func (a *api) join(p *process) {
 	w := a.wire(p)
 	coordination, core, t := w.client(coordinationv1.SchemeGroupVersion), w.client(corev1.SchemeGroupVersion), p.timing.WithDefaults()
 	lock, err := guarding.NewLease(lease.Config{Client: coordination, Namespace: "ns", Name: "lock"}, core, t, presence.NewKeeper(presence.KeeperConfig{
-		Client: coordination, Core: core, Namespace: "ns", Lock: "lock", Candidate: locks.Candidate{Identity: p.name}, Mode: presence.Alone, Timing: t,
+		Client: coordination, Core: core, Namespace: "ns", Timing: t,
+		Says: presence.Object{Lock: "lock", Identity: p.name, Mode: presence.Alone},
 	}))
 	if err != nil {
 		panic(err)

@@ -61,9 +61,12 @@ func NewLease(c multilock.Config, legacy record.Legacy) (*lease.Lock, *phase.Tra
 // lock depends on it. The keeper signals on failed when it cannot keep the presence.
 func NewKeeper(c multilock.Config, mode multilock.Mode, shielded bool, failed chan struct{}) *presence.Keeper {
 	return presence.NewKeeper(presence.KeeperConfig{
-		Client: c.Lease.Client, Core: c.Core, Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Labels: c.Lease.Labels,
-		Candidate: c.Candidate, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
-		Version: c.Version, Mode: string(mode), KnownFrom: c.KnownFrom,
+		Client: c.Lease.Client, Core: c.Core, Namespace: c.Lease.Namespace, Labels: c.Lease.Labels,
+		Says: presence.Object{
+			Lock: c.Lease.Name, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
+			Identity: c.Candidate.Identity, Zone: c.Candidate.Zone, Node: c.Candidate.Node,
+			Version: c.Version, Mode: string(mode), KnownFrom: c.KnownFrom,
+		},
 		Shielded: shielded, Failed: failed, Timing: c.Timing, Logger: c.Lease.Logger,
 	})
 }
