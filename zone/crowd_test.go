@@ -63,13 +63,16 @@ func newCrowd(s *electiontest.Stage, order zone.Order, known bool, followers ...
 	return g
 }
 
-// fifty are followers in three zones, and one in zd.
-func fifty() (all []string) {
-	for i := range 49 {
-		all = append(all, fmt.Sprintf("c%02d@%s", i, []string{"za", "zb", "zc"}[i%3]))
+// followers are n candidates in three zones.
+func followers(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("c%03d@z%c", i, "abc"[i%3]))
 	}
-	return append(all, "last@zd")
+	return all
 }
+
+// fifty are followers in three zones, and one in zd.
+func fifty() []string { return append(followers(49), "last@zd") }
 
 // settle makes the leader lead and the others follow, and forgets what was asked for.
 func (g *crowd) settle() {
@@ -250,14 +253,6 @@ func TestThePreferredZoneWinsThoughItsCandidateSawTheLastRenewalLate(t *testing.
 	})
 }
 
-// strangers are five hundred followers.
-func strangers() (all []string) {
-	for i := range 500 {
-		all = append(all, fmt.Sprintf("c%03d@z%c", i, "abc"[i%3]))
-	}
-	return all
-}
-
 func TestAtMostFiveOfFiveHundredWriteInTheFirstSecondThoughNoneKnowsTheOthers(t *testing.T) {
 	for name, free := range map[string]func(*crowd){
 		"cold start": (*crowd).enter,
@@ -265,7 +260,7 @@ func TestAtMostFiveOfFiveHundredWriteInTheFirstSecondThoughNoneKnowsTheOthers(t 
 	} {
 		t.Run(name, func(t *testing.T) {
 			electiontest.Scenario(t, func(s *electiontest.Stage) {
-				g := newCrowd(s, zone.Order{}, false, strangers()...)
+				g := newCrowd(s, zone.Order{}, false, followers(500)...)
 				free(g)
 				g.takenOver()
 				if n := g.most("claim", time.Second); n > 5 {
@@ -284,7 +279,7 @@ func TestACrowdDoesNothingAtOneInstant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			electiontest.Scenario(t, func(s *electiontest.Stage) {
-				g := newCrowd(s, zone.Order{}, false, strangers()...)
+				g := newCrowd(s, zone.Order{}, false, followers(500)...)
 				g.settle()
 				happens(g)
 				for _, kind := range []string{"read", "watch", "claim"} {

@@ -4,7 +4,6 @@
 package zone
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -18,9 +17,9 @@ import (
 )
 
 // lookup looks up the zone of a node, with a server that answers so.
-func lookup(t *testing.T, ctx context.Context, h http.HandlerFunc) (string, error) {
+func lookup(t *testing.T, h http.HandlerFunc) (string, error) {
 	t.Helper()
-	return Lookup(ctx, apitest.Client(t, h, corev1.SchemeGroupVersion), "n1")
+	return Lookup(t.Context(), apitest.Client(t, h, corev1.SchemeGroupVersion), "n1")
 }
 
 func answering(code int, body any) http.HandlerFunc {
@@ -39,7 +38,7 @@ func TestTheZoneIsANodesLabel(t *testing.T) {
 		"old label":   object("Node", "v1", apitest.Object{before: "z1"}),
 		"both":        object("Node", "v1", apitest.Object{before: "old", now: "z1"}),
 	} {
-		if got, err := lookup(t, t.Context(), answering(200, node)); err != nil || got != "z1" {
+		if got, err := lookup(t, answering(200, node)); err != nil || got != "z1" {
 			t.Errorf("%s: zone %q, %v", name, got, err)
 		}
 	}
@@ -63,7 +62,7 @@ func TestAZoneThatCannotBeToldIsAnErrorThatSaysWhy(t *testing.T) {
 		"server error":  {failure(500, "InternalError"), apierrors.IsInternalError, "in words"},
 		"no object":     {answering(200, 7), nil, "reading the answer"},
 	} {
-		zone, err := lookup(t, t.Context(), tc.handler)
+		zone, err := lookup(t, tc.handler)
 		if err == nil || zone != "" || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !tc.is(err) {
 			t.Errorf("%s: zone %q, error %v", name, zone, err)
 		}
@@ -72,7 +71,7 @@ func TestAZoneThatCannotBeToldIsAnErrorThatSaysWhy(t *testing.T) {
 
 func TestTheLookupIsOneRequestForTheLabelsOfOneNode(t *testing.T) {
 	var seen []string
-	if _, err := lookup(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
+	if _, err := lookup(t, func(w http.ResponseWriter, r *http.Request) {
 		seen = append(seen, r.Method+" "+r.URL.Path+" "+r.Header.Get("Accept"))
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "overloaded", http.StatusServiceUnavailable)
@@ -81,13 +80,5 @@ func TestTheLookupIsOneRequestForTheLabelsOfOneNode(t *testing.T) {
 	}
 	if want := "GET /api/v1/nodes/n1 " + metadataOnly; len(seen) != 1 || seen[0] != want {
 		t.Errorf("requests %q, want one %q", seen, want)
-	}
-}
-
-func TestTheLookupEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := lookup(t, ctx, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("ended with %v", err)
 	}
 }
