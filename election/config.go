@@ -60,12 +60,6 @@ type Config struct {
 	// StopAtLoss makes Run return the cause of a lost term instead of campaigning
 	// again.
 	StopAtLoss bool
-	// CampaignUnfinished makes this process campaign again even after the work of an
-	// earlier term has returned [ErrUnfinished]. That term's lease runs out first, as
-	// it would for any other candidate. Whatever is left of the earlier work then runs
-	// beside the work of the next term, in the same process. Set it only if that does
-	// no harm. Without it Run returns the error.
-	CampaignUnfinished bool
 	// OnOverrun is called once for each term whose work has not stopped in time:
 	// StopTimeout after a wanted stop began, or StopGrace after trust was lost. It is
 	// also called if the work returned [ErrUnfinished]. cause is why the term ended, and wraps

@@ -13,9 +13,6 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 )
 
-// ErrNotLeading says that there is no term to end.
-var ErrNotLeading = errors.New("not leading")
-
 // Elector campaigns for a lock, leads, and campaigns again. Make one with [New]; the
 // zero Elector does not work. All methods are safe for concurrent use.
 type Elector struct {
@@ -29,7 +26,7 @@ type Elector struct {
 	workWatchdog atomic.Pointer[workWatchdog] // of the newest term; nil before the first
 	forfeited    atomic.Bool                  // see rules.Self.Forfeited: it outlives Run
 	workRemains  atomic.Bool                  // work has returned ErrUnfinished
-	stepDowns    chan stepDownRequest
+	resignations chan resignation
 	ended        atomic.Value // chan struct{}: closed when the newest Run returns
 }
 
@@ -50,11 +47,11 @@ func New(config Config) (*Elector, error) {
 		return nil, err
 	}
 	e := &Elector{
-		config:    config,
-		nonce:     rand.Text(),
-		clock:     clock{asleep: suspended},
-		telemetry: telemetry,
-		stepDowns: make(chan stepDownRequest),
+		config:       config,
+		nonce:        rand.Text(),
+		clock:        clock{asleep: suspended},
+		telemetry:    telemetry,
+		resignations: make(chan resignation),
 	}
 	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: status.StateIdle}
 	return e, nil
@@ -79,10 +76,9 @@ func New(config Config) (*Elector, error) {
 //   - the cause of a lost term, if Config.StopAtLoss is set. Otherwise a lost term is
 //     not an error.
 //   - an error that wraps [ErrUnfinished], if lead returned one, whatever ended the
-//     term. The lock is not released, and every later call fails too, unless
-//     Config.CampaignUnfinished is set. If lead ends its goroutine by runtime.Goexit,
-//     as testing.T.FailNow does, that counts as ErrUnfinished, because nobody knows
-//     what lead would have waited for.
+//     term. The lock is not released, and every later call fails too. If lead ends its
+//     goroutine by runtime.Goexit, as testing.T.FailNow does, that counts as
+//     ErrUnfinished, because nobody knows what lead would have waited for.
 //   - the error of the lock's guardian, if it returns early.
 //   - an error if an earlier call has not returned yet.
 //
@@ -95,8 +91,8 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	if lead == nil {
 		return fmt.Errorf("%w: Run was given no function to lead with", ErrConfig)
 	}
-	if e.workRemains.Load() && !e.config.CampaignUnfinished {
-		return fmt.Errorf("%w in an earlier term, and %s", ErrUnfinished, unfinishedAdvice)
+	if e.workRemains.Load() {
+		return fmt.Errorf("%w in an earlier term: this process does not campaign again: end it", ErrUnfinished)
 	}
 	ended := make(chan struct{})
 	e.ended.Store(ended)
@@ -127,18 +123,3 @@ func (e *Elector) Timing() Timing { return e.config.Timing }
 // Term returns the newest term of this candidate, or the zero Term before the first.
 // It is the current term as long as it is trusted.
 func (e *Elector) Term() Term { return e.board.read().Term }
-
-// Resign ends the term in good order: the work stops, the lock is released, and this
-// candidate leaves the lock to others for one RenewInterval. Resign returns nil once
-// the lock has been released. Otherwise it returns [ErrNotLeading] if there is no term,
-// an error that wraps [ErrNotReleased] and says why, or the cause of ctx's end. It does
-// not wait for work that has not stopped in time.
-//
-// The work itself should return instead of calling Resign. If the work calls it with a
-// context that was made from its own, Resign ends the term and returns ErrNotReleased
-// at once. With any other context Resign cannot tell who calls, and the work waits for
-// itself to return. Resign then returns ErrNotReleased after a StopTimeout, or a
-// StopGrace after the end of trust if that is sooner.
-func (e *Elector) Resign(ctx context.Context) error {
-	return e.stepDown(ctx, stepDownRequest{over: make(chan error, 1)})
-}

@@ -113,8 +113,8 @@ func (f *following) handle(e event) {
 		if e.err != nil {
 			f.refresh, f.blind, f.refreshAt = true, true, time.Now().Add(f.currentStagger())
 		}
-	case stepDownRequest:
-		e.over <- e.afterTerm(f.workWatchdog.Load()) // the term ended before the request arrived
+	case resignation:
+		e <- ErrNotLeading // the term ended before the call arrived
 	default:
 		f.run.handle(e)
 	}

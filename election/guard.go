@@ -29,21 +29,13 @@ var ErrUntrusted = errors.New("the term is not trusted any more")
 // connection is cut off if its answer's body is the connection, as net/http has it. client-go's
 // executors keep theirs: they are only kept from beginning.
 //
-// The transport is safe for concurrent use if next is.
-func (t Term) Guard(next http.RoundTripper) http.RoundTripper {
-	return &guard{func() Term { return t }, next}
-}
-
-// Guard is [Term.Guard] for a client that outlives terms. Each write belongs to the
-// term that its context carries, or else to what [Elector.Term] returns when the write
-// begins.
-func (e *Elector) Guard(next http.RoundTripper) http.RoundTripper {
-	return &guard{e.Term, next}
-}
+// If the context of a write carries another term, the write belongs to that one. The transport
+// is safe for concurrent use if next is.
+func (t Term) Guard(next http.RoundTripper) http.RoundTripper { return &guard{t, next} }
 
 type guard struct {
-	current func() Term
-	next    http.RoundTripper
+	term Term
+	next http.RoundTripper
 }
 
 // RoundTrip sends a request, if it may be sent.
@@ -53,7 +45,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	term, found := TermFromContext(req.Context())
 	if !found {
-		term = g.current()
+		term = g.term
 	}
 	if term.TrustedFor() <= 0 {
 		if req.Body != nil {

@@ -246,8 +246,8 @@ func TestResignReturnsWhenRunDoes(t *testing.T) {
 		ctx, cancel := context.WithTimeout(s.T.Context(), time.Hour)
 		defer cancel()
 		start := time.Now()
-		if err := a.Resign(ctx); err != nil {
-			t.Errorf("got %v", err)
+		if err := a.Resign(ctx); !errors.Is(err, election.ErrNotLeading) {
+			t.Errorf("got %v, want ErrNotLeading", err)
 		}
 		s.want("Resign returns", time.Since(start), interval/2)
 	})

@@ -4,7 +4,6 @@
 package election_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/handovers"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -55,12 +55,17 @@ func behind(waits map[string]time.Duration) func(*election.Config) {
 	}
 }
 
+// asks puts a request on the lock, as kubectl does.
+func (s *stage) asks(request string) {
+	s.T.Helper()
+	s.write(func(r *locks.Record) { r.Details.Request = request })
+	synctest.Wait()
+}
+
+// handsOver asks the leader to hand over.
 func (s *stage) handsOver(c *seat, to locks.Successor) {
 	s.T.Helper()
-	if err := c.HandOver(s.T.Context(), to); err != nil {
-		s.T.Fatalf("HandOver to %+v: %v", to, err)
-	}
-	synctest.Wait()
+	s.asks(handovers.Format(handovers.Request{Holder: c.Status().Identity, Successor: to}))
 }
 
 func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
@@ -69,13 +74,11 @@ func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
 		a := s.leader("a", all.join, waits)
 		b, c := s.start("b", all.join, waits), s.start("c", all.join, waits)
 		a.SetStopTime(3 * time.Second)
-		began := time.Now()
 		s.handsOver(a, locks.Successor{Identity: "b"})
-		s.want("the lock is handed over", time.Since(began), 3*time.Second) // only after the work has stopped
 		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) || !strings.HasSuffix(cause.Error(), " to b") {
 			t.Errorf("cause is %v", cause)
 		}
-		s.leads(b, 0, status.CauseReleased)
+		s.leads(b, 3*time.Second, status.CauseReleased) // only after the work has stopped
 		if h := s.record().Details.Handover; h != (locks.Handover{}) {
 			t.Errorf("the next term's record still says %+v", h)
 		}
@@ -142,22 +145,27 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 func TestARefusedHandoverChangesNothing(t *testing.T) {
 	sick := peer("sick")
 	sick.Unhealthy = "its disk is full"
+	to := func(to locks.Successor) string {
+		return handovers.Format(handovers.Request{Holder: "a", Successor: to})
+	}
 	type row struct {
-		to    locks.Successor
-		alone bool
-		want  error
-		says  string
+		request string
+		alone   bool
+		says    string
 	}
 	each(t, map[string]row{
-		"unknown":              {to: locks.Successor{Identity: "x"}, want: election.ErrNoSuccessor, says: "no candidate x is known"},
-		"in another zone":      {to: locks.Successor{Identity: "b", Zone: "z-c"}, want: election.ErrNoSuccessor, says: "no candidate b is known"},
-		"itself":               {to: locks.Successor{Identity: "a"}, want: election.ErrNoSuccessor, says: "a leads itself"},
-		"zone without others":  {to: locks.Successor{Zone: "z-a"}, want: election.ErrNoSuccessor, says: "no other candidate is known in zone z-a"},
-		"evacuated zone":       {to: locks.Successor{Zone: "z-c"}, want: election.ErrNoSuccessor, says: "zone z-c is evacuated"},
-		"sick":                 {to: locks.Successor{Identity: "sick"}, want: election.ErrSuccessorUnhealthy, says: "sick: its disk is full"},
-		"zone of the sick":     {to: locks.Successor{Zone: "z-sick"}, want: election.ErrSuccessorUnhealthy, says: "its disk is full"},
-		"nobody else":          {alone: true, want: election.ErrNoSuccessor, says: "no other candidate is known"},
-		"an identity too long": {to: locks.Successor{Identity: strings.Repeat("x", 2000)}, want: election.ErrNoSuccessor, says: "1024 bytes"},
+		"unknown":              {to(locks.Successor{Identity: "x"}), false, "no candidate x is known"},
+		"a long name":          {to(locks.Successor{Identity: strings.Repeat("ä", 400)}), false, "no candidate ää"},
+		"an identity too long": {to(locks.Successor{Identity: strings.Repeat("x", 2000)}), false, "1024 bytes"},
+		"in another zone":      {to(locks.Successor{Identity: "b", Zone: "z-c"}), false, "no candidate b is known"},
+		"itself":               {to(locks.Successor{Identity: "a"}), false, "a leads itself"},
+		"zone without others":  {to(locks.Successor{Zone: "z-a"}), false, "no other candidate is known in zone z-a"},
+		"evacuated zone":       {to(locks.Successor{Zone: "z-c"}), false, "zone z-c is evacuated"},
+		"sick":                 {to(locks.Successor{Identity: "sick"}), false, "sick: its disk is full"},
+		"zone of the sick":     {to(locks.Successor{Zone: "z-sick"}), false, "its disk is full"},
+		"nobody else":          {to(locks.Successor{}), true, "no other candidate is known"},
+		"no JSON":              {`now`, false, "invalid handover request"},
+		"to nobody":            {`{}`, false, "names no holder"},
 	}, func(s *stage, tc row) {
 		all := newCrowd("a", "b", "c")
 		all.peers = append(all.peers, sick)
@@ -167,13 +175,26 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 		a := s.leader("a", all.join)
 		s.write(func(r *locks.Record) { r.Evacuated = "z-c" })
 		synctest.Wait()
-		if err := a.HandOver(s.T.Context(), tc.to); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
-			s.T.Errorf("HandOver: %v, want %v", err, tc.want)
+		told := a.Subscribe(s.T.Context())
+		s.asks(tc.request)
+		d := s.record().Details
+		if d.Request != "" || !strings.Contains(d.Refused, tc.says) || len(d.Refused) > 600 {
+			s.T.Errorf("the record says %+v", d)
+		}
+		if tr := <-told; tr.Change != status.ChangeRefused || tr.Cause == nil || tr.Status.State != status.StateLeader {
+			s.T.Errorf("told %+v", tr)
 		}
 		time.Sleep(2 * lease)
 		a.Stays()
-		if h := s.record(); h.Holder != "a" || h.Details.Handover != (locks.Handover{}) {
-			s.T.Errorf("the record is %+v", h)
+		if h := s.record(); h.Holder != "a" || h.Details.Handover != (locks.Handover{}) || h.Details.Refused != d.Refused {
+			s.T.Errorf("then the record is %+v", h)
+		}
+		all.change(func([]locks.Peer) []locks.Peer { return newCrowd("a", "b").peers })
+		b := s.start("b")
+		s.handsOver(a, locks.Successor{Identity: "b"})
+		b.Leads()
+		if d := s.record().Details; d.Refused != "" {
+			s.T.Errorf("the next term's record says %+v", d)
 		}
 	})
 }
@@ -181,13 +202,11 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 func TestWithoutPeersAnIdentityIsTakenAsGiven(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
 		b := s.start("b")
-		if err := b.HandOver(s.T.Context(), locks.Successor{Identity: "a"}); !errors.Is(err, election.ErrNotLeading) {
-			t.Errorf("HandOver of a follower: %v", err)
-		}
-		if err := a.HandOver(s.T.Context(), locks.Successor{Zone: "z-b"}); !errors.Is(err, election.ErrNoSuccessor) {
-			t.Errorf("HandOver to a zone: %v", err)
-		}
+		s.handsOver(a, locks.Successor{Zone: "z-b"})
 		a.Stays()
+		if refused := s.record().Details.Refused; !strings.Contains(refused, "name an identity") {
+			t.Errorf("a handover to a zone: the record says %q", refused)
+		}
 		s.handsOver(a, locks.Successor{})
 		if h := s.record().Details.Handover; h != (locks.Handover{}) {
 			t.Errorf("the record says %+v", h)
@@ -203,32 +222,20 @@ func TestASuccessorThatIsGoneWhenTheWorkHasStoppedIsReplaced(t *testing.T) {
 		all := newCrowd("a", "b", "c")
 		a := s.leader("a", all.join)
 		a.SetStopTime(10 * time.Second)
-		handed := make(chan error, 1)
-		go func() { handed <- a.HandOver(context.Background(), locks.Successor{}) }()
+		s.handsOver(a, locks.Successor{})
 		time.Sleep(time.Second)
 		all.change(func(p []locks.Peer) []locks.Peer { return slices.Delete(p, 1, 2) })
-		if err := a.HandOver(s.T.Context(), locks.Successor{}); !errors.Is(err, election.ErrStopping) {
-			t.Errorf("a second handover: %v, want ErrStopping", err)
-		}
 		s.evacuates("z-a")
-		s.asks(`{"holder":"a","identity":"c"}`)
+		s.handsOver(a, locks.Successor{Identity: "c"})
 		if s.record().Details.Refused == "" || a.Status().Staying != "" {
 			t.Errorf("a says %q, and the record %+v", a.Status().Staying, s.record())
 		}
-		if err := <-handed; err != nil {
-			t.Error(err)
-		}
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
 		if d := s.record().Details; d.Handover.To != "c" || d.Refused != "" {
 			t.Errorf("the record says %+v", d)
 		}
 	})
-}
-
-// asks puts a request on the lock, as kubectl does.
-func (s *stage) asks(request string) {
-	s.T.Helper()
-	s.write(func(r *locks.Record) { r.Details.Request = request })
-	synctest.Wait()
 }
 
 // TestARequestIsSeenWhateverIsOnItsWay: a renewal is, and no watch tells of the request.
@@ -237,46 +244,12 @@ func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
 		b := s.start("b")
 		a.link.Set(lockstest.Fault{Delay: time.Second, Mute: true})
 		time.Sleep(interval + interval/4)
-		s.asks(`{"holder":"a","identity":"b"}`)
+		s.handsOver(a, locks.Successor{Identity: "b"})
 		if took, cause := a.Loses(); !errors.Is(cause, election.ErrHandedOver) || took > 2*interval {
 			t.Errorf("a ended after %v: %v", took, cause)
 		}
 		b.Leads()
 	})
-}
-
-func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
-	for request, says := range map[string]string{
-		`{"holder":"a","identity":"x"}`:                                "no candidate x is known",
-		`{"holder":"a","zone":"z-a"}`:                                  "in zone z-a",
-		`{"holder":"a","identity":"` + strings.Repeat("ä", 400) + `"}`: "no candidate ää",
-		`now`: "invalid handover request",
-		`{}`:  "names no holder",
-	} {
-		scenario(t, func(s *stage) {
-			a := s.leader("a", newCrowd("a", "b").join)
-			b := s.start("b")
-			told := a.Subscribe(s.T.Context())
-			s.asks(request)
-			d := s.record().Details
-			if d.Request != "" || !strings.Contains(d.Refused, says) || len(d.Refused) > 600 {
-				t.Errorf("%s: the record says %+v", request, d)
-			}
-			if tr := <-told; tr.Change != status.ChangeRefused || tr.Cause == nil || tr.Status.State != status.StateLeader {
-				t.Errorf("told %+v", tr)
-			}
-			time.Sleep(lease)
-			a.Stays()
-			if again := s.record().Details.Refused; again != d.Refused {
-				t.Errorf("then it says %q", again)
-			}
-			s.asks(`{"holder":"a","identity":"b"}`)
-			b.Leads()
-			if d := s.record().Details; d.Refused != "" {
-				t.Errorf("the next term's record says %+v", d)
-			}
-		})
-	}
 }
 
 // TestARequestThatIsGrantedIsNotRefused, though the record shows it once more while the work stops.
@@ -287,14 +260,14 @@ func TestARequestThatIsGrantedIsNotRefused(t *testing.T) {
 		a.SetStopTime(5 * time.Second)
 		a.Leads()
 		b := s.start("b")
-		s.asks(`{"holder":"a","identity":"b"}`)
+		s.handsOver(a, locks.Successor{Identity: "b"})
 		for range 3 {
-			s.asks(`{"holder":"a","identity":"b"}`)
+			s.handsOver(a, locks.Successor{Identity: "b"})
 			if refused := s.record().Details.Refused; refused != "" {
 				t.Errorf("the record says %q", refused)
 			}
 		}
-		s.asks(`{"holder":"a","identity":"c"}`)
+		s.handsOver(a, locks.Successor{Identity: "c"})
 		if refused := s.record().Details.Refused; !strings.Contains(refused, "ends already") {
 			t.Errorf("another request: the record says %q", refused)
 		}

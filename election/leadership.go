@@ -37,11 +37,11 @@ type leadership struct {
 	overrun bool  // the work did not stop in time
 	stopBy  time.Time
 
-	stepDownRequests []stepDownRequest // the calls that wait for the end
-	successor        *locks.Successor  // who is to lead next; nil if this is not a handover
-	refused          *string           // to be written to the record; nil keeps what is there
-	staying          string            // why the term goes on in an evacuated zone; empty if it does not
-	released         bool              // the lock was given up
+	resignations []resignation    // the calls of Resign that wait for the end
+	successor    *locks.Successor // who is to lead next; nil if this is not a handover
+	refused      *string          // to be written to the record; nil keeps what is there
+	staying      string           // why the term goes on in an evacuated zone; empty if it does not
+	released     bool             // the lock was given up
 
 	last    request                     // the write that extended the trust last
 	renewAt time.Time                   // when to send the next
@@ -148,8 +148,8 @@ func (l *leadership) handle(e event) {
 	switch e := e.(type) {
 	case stopWanted:
 		l.stopWork(fmt.Errorf("%w: %w", ErrStopped, context.Cause(l.ctx)))
-	case stepDownRequest:
-		l.handleStepDown(e)
+	case resignation:
+		l.resign(e)
 	case answer:
 		l.answered(e)
 	case locks.Event:
@@ -178,7 +178,7 @@ func (l *leadership) handle(e event) {
 func (l *leadership) inspect() {
 	if why := l.observer.Lost(); why != "" {
 		holder, _ := l.observer.Holder()
-		l.lose(&lostError{reason: why, holder: holder, silence: holder == ""})
+		l.lose(&lostError{reason: why, holder: holder})
 		return
 	}
 	l.stopIfWithdrawn()

@@ -60,7 +60,7 @@ func (l *leadership) workReturned(err error) {
 	if l.unfinished() {
 		l.workRemains.Store(true)
 	}
-	if (l.unfinished() || closed(l.watchdog.late)) && !l.overrun {
+	if (l.unfinished() || l.watchdog.wasLate()) && !l.overrun {
 		l.reportOverrun()
 	}
 	l.adoption.end(l.cause)

@@ -167,7 +167,7 @@ func (r *run) await() {
 }
 
 // event is what can happen while the loop waits: one of the types below, an answer,
-// a locks.Event or a stepDownRequest.
+// a locks.Event or a resignation.
 type event any
 
 type (
@@ -201,7 +201,7 @@ func (r *run) wait(until time.Time) event {
 		return e
 	case err := <-r.watcher.ended:
 		return watchOver{err}
-	case request := <-r.stepDowns:
+	case request := <-r.resignations:
 		return request
 	case zone := <-r.zoneUpdates:
 		return zoneKnown{zone}

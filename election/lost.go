@@ -73,14 +73,14 @@ func (l *leadership) lose(cause error) {
 }
 
 func (r *run) trustRanOut() error {
-	return &lostError{reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true, unanswered: true}
+	return &lostError{reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), unanswered: true}
 }
 
 // inSilence reports whether the term was lost but perhaps not the lock, because no news
 // came for too long or somebody emptied the record.
 func (l *leadership) inSilence() bool {
 	var lost *lostError
-	return errors.As(l.cause, &lost) && lost.silence
+	return errors.As(l.cause, &lost) && lost.holder == ""
 }
 
 // returnName puts the holder's name back on a record that somebody emptied, while the work

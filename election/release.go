@@ -29,7 +29,6 @@ func (l *leadership) giveUp(again bool) {
 	if l.released = l.release(l.term.Token, l.trace, l.last.sent, handover, false); !l.released {
 		return
 	}
-	l.watchdog.released.Store(true)
 	// A candidate that gives a term up leaves the next one to others, if there are any.
 	l.holdOff = time.Now().Add(handover.Precedence + l.config.Timing.RenewInterval)
 	l.report.released(l.term, l.cause, handover.To)

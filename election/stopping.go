@@ -6,7 +6,6 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -70,7 +69,7 @@ func (l *leadership) reportOverrun() {
 	l.forfeited.Store(true)
 	l.background.Go(l.watchdog.tell) // it may have been told already
 	l.report.overran(l.term, l.watchdog.cause(l.cause))
-	l.answerStepDowns()
+	l.answerResignations()
 }
 
 // conclude ends a term once its work and its guardian have returned: it gives the lock
@@ -89,7 +88,7 @@ func (l *leadership) conclude() {
 		l.fitness.backAt = time.Now().Add(2 * l.config.Timing.LeaseDuration)
 	}
 	again, err := l.outcome()
-	l.answerStepDowns()
+	l.answerResignations()
 	if l.adoption = (adoption{}); again {
 		l.follow()
 	} else {
@@ -99,14 +98,12 @@ func (l *leadership) conclude() {
 
 // outcome returns whether to campaign again, or else what Run returns.
 func (l *leadership) outcome() (again bool, err error) {
-	switch stopped := l.ctx.Err() != nil; {
+	switch {
 	case l.fatal != nil:
 		return false, l.fatal
-	case errors.Is(l.cause, ErrReturned), l.unfinished() && stopped:
+	case errors.Is(l.cause, ErrReturned), l.unfinished():
 		return false, l.workErr
-	case l.unfinished() && !l.config.CampaignUnfinished:
-		return false, fmt.Errorf("%w, and %s: %w", l.workErr, unfinishedAdvice, l.cause)
-	case stopped:
+	case l.ctx.Err() != nil:
 		return false, l.workError()
 	case l.isLost() && l.config.StopAtLoss:
 		return false, l.cause

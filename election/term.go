@@ -32,12 +32,8 @@ var (
 
 // ErrUnfinished is an error for the work to return, wrapped, if it returns although
 // part of it may go on. The elector then does not release the lock but lets the lease
-// run out, and Run returns. This process does not campaign again unless
-// Config.CampaignUnfinished is set.
+// run out, and Run returns. This Elector does not campaign again.
 var ErrUnfinished = errors.New("work not finished")
-
-// unfinishedAdvice says what follows from ErrUnfinished.
-const unfinishedAdvice = "this process does not campaign again: end it, or set Config.CampaignUnfinished if what goes on may run beside another term"
 
 // errGoexit is the result of work that did not return.
 var errGoexit = fmt.Errorf("%w: it ended its goroutine by runtime.Goexit, as testing.T.FailNow does: return from it instead", ErrUnfinished)
@@ -45,10 +41,9 @@ var errGoexit = fmt.Errorf("%w: it ended its goroutine by runtime.Goexit, as tes
 // lostError says why a term was lost.
 type lostError struct {
 	// holder is the identity that has the lock now, as far as is known. It is empty if
-	// nobody has it, and if trust ran out.
-	holder  string
-	reason  string // in words
-	silence bool   // the lock may still be this candidate's
+	// nobody has it, and if trust ran out: then the lock may still be this candidate's.
+	holder string
+	reason string // in words
 	// unanswered: no renewal was acknowledged for so long that trust ran out.
 	unanswered bool
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,15 +15,14 @@ import (
 // may hang, such as the elector's loop, a log or a lock. It consists of timers: as long as the
 // work may go on, it costs no goroutine.
 type workWatchdog struct {
-	timing   Timing
-	term     Term
-	work     context.Context // ends when the work is to stop
-	late     chan struct{}   // closed if the work has not returned when its time is over
-	released atomic.Bool     // the lock has been released since
-	tell     func()          // tells the program that it is late, once
-	unwatch  func()          // undoes watch
+	timing  Timing
+	term    Term
+	work    context.Context // ends when the work is to stop
+	tell    func()          // tells the program that it is late, once
+	unwatch func()          // undoes watch
 
 	mu       sync.Mutex // no outside code runs under it
+	late     bool       // the work had not returned when its time was over
 	returned bool       // the work has returned
 	err      error      // what it returned
 	by       time.Time  // when the time of the work is over; zero while it may go on
@@ -32,7 +30,7 @@ type workWatchdog struct {
 }
 
 func newWorkWatchdog(work context.Context, c Config, term Term) *workWatchdog {
-	w := &workWatchdog{timing: c.Timing, term: term, work: work, late: make(chan struct{}), tell: func() {}}
+	w := &workWatchdog{timing: c.Timing, term: term, work: work, tell: func() {}}
 	if c.OnOverrun != nil {
 		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, w.cause(context.Cause(work))) })
 	}
@@ -43,7 +41,7 @@ func newWorkWatchdog(work context.Context, c Config, term Term) *workWatchdog {
 func (w *workWatchdog) cause(ended error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !errors.Is(w.err, ErrUnfinished) || closed(w.late) {
+	if !errors.Is(w.err, ErrUnfinished) || w.late {
 		return ended
 	}
 	return fmt.Errorf("%w: %w", ended, w.err)
@@ -96,20 +94,13 @@ func (w *workWatchdog) within(patience time.Duration) bool {
 // timeOver is called when the time of the work is over. The elector's loop waits until tell
 // has returned, see [leadership.reportOverrun].
 func (w *workWatchdog) timeOver() {
-	if w.noteLate() {
+	w.mu.Lock()
+	goesOn := !w.returned
+	w.late = w.late || goesOn
+	w.mu.Unlock()
+	if goesOn {
 		w.tell()
 	}
-}
-
-// noteLate reports whether the work is late now that its time is over, and closes late if it
-// is.
-func (w *workWatchdog) noteLate() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.returned && !closed(w.late) {
-		close(w.late)
-	}
-	return !w.returned
 }
 
 // workReturned is called when the work has returned.
@@ -130,29 +121,20 @@ func (w *workWatchdog) patience(cause error) time.Duration {
 	return w.timing.StopTimeout
 }
 
-// closed reports whether c is closed, if nothing is ever sent on it.
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+// wasLate reports whether the work was late, or still is.
+func (w *workWatchdog) wasLate() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.late
 }
 
 // overdue reports whether the work is late and goes on. A nil workWatchdog is that
 // of an elector before its first term.
 func (w *workWatchdog) overdue() bool {
-	if w == nil || !closed(w.late) {
+	if w == nil {
 		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.returned
-}
-
-// runs reports whether ctx was made from the work's context.
-func (w *workWatchdog) runs(ctx context.Context) bool {
-	term, found := TermFromContext(ctx)
-	return found && w != nil && term.trust == w.term.trust
+	return w.late && !w.returned
 }

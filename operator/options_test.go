@@ -24,7 +24,7 @@ import (
 func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	setHere := map[string]bool{
 		"Lock": true, "Candidate": true, "StopAtLoss": true,
-		"TakeoverDelay": true, "OnOverrun": true, "WatchZone": true, "WatchPeers": true, "ProcessLock": true, "CampaignUnfinished": true,
+		"TakeoverDelay": true, "OnOverrun": true, "WatchZone": true, "WatchPeers": true, "ProcessLock": true,
 	}
 	var given election.Config
 	_, o := inPod(t)

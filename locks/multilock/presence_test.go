@@ -389,9 +389,9 @@ func TestACandidateThatIsToEndComesLast(t *testing.T) {
 				t.Errorf("the presence of %s says %q", pod, got)
 			}
 		}
-		if err := a.HandOver(s.T.Context(), locks.Successor{}); err != nil {
-			t.Fatal(err)
-		}
+		s.Server.Change(multilocktest.LeasePath, func(o apitest.Object) {
+			o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/handover-request"] = `{"holder":"a"}`
+		})
 		last.Leads()
 		deleted.Idles()
 	})

@@ -129,7 +129,7 @@ var mutants = []mutant{
 		"election/release.go", `if l.overrun || !settled || !l.observer.Holds() {`, `if !settled || !l.observer.Holds() {`,
 		"election/TestS5WorkThatOverrunsItsStopIsNeverReleasedFor"},
 	{"S5", "the lock is released though something of the work goes on",
-		"election/leading.go", `if (l.unfinished() || closed(l.watchdog.late)) && !l.overrun {`, `if closed(l.watchdog.late) && !l.overrun {`,
+		"election/leading.go", `if (l.unfinished() || l.watchdog.wasLate()) && !l.overrun {`, `if l.watchdog.wasLate() && !l.overrun {`,
 		"election/TestS5WorkThatReturnsUnfinishedIsNotReleasedFor"},
 	{"S5", "a term whose work is late is renewed for ever",
 		"election/renewing.go", `	if l.overrun {
@@ -246,7 +246,7 @@ var mutants = []mutant{
 		`return (d.Nonce == "" || d.Holder != o.self.Identity || d.Nonce == o.self.Nonce)`,
 		"election/TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut"},
 	{"S9", "every process has the same nonce",
-		"election/elector.go", `nonce:     rand.Text(),`, `nonce:     rand.Text()[:0] + "x",`,
+		"election/elector.go", `nonce:        rand.Text(),`, `nonce:        rand.Text()[:0] + "x",`,
 		"election/TestS9AnotherProcessOfTheSameIdentityIsWaitedOut"},
 	{"S7", "a record without a nonce is the term's own, whatever its times",
 		"election/internal/rules/observer.go", `unsigned && TenureOf(r) == o.term`, `unsigned`,

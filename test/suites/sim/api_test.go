@@ -116,9 +116,10 @@ func (a *api) hurt(path string, s step) {
 	case remove, hide:
 		a.server.Delete(path)
 	case ask:
+		to := a.world.successor(s)
 		a.change(path, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
-			annotate(o, record.AnnotationRequest, requests.FormatHandover(requests.Handover{Holder: holder}))
+			annotate(o, record.AnnotationRequest, requests.FormatHandover(requests.Handover{Holder: holder, Successor: to}))
 		})
 	case empties:
 		a.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })

@@ -27,7 +27,7 @@ var inMemory = &population{
 	name: "memory", seats: 3, steps: 200, mixes: ourMixes,
 	faults: []fault{
 		cut, cut, oneWay, mute, lose, slow, refuse, pause, outage, pretend, putBack, putBack,
-		freeze, freeze, sicken, crash, crash, crash, restart, restart, resign, resign, give, give,
+		freeze, freeze, sicken, crash, crash, crash, restart, restart, resign, resign, ask, ask,
 		remove, hide, empty, compact, ask, empties, retime, meddle, meddle, meddle,
 	},
 	cluster: func(w *world) cluster { return &oneLock{world: w, lock: memory.New("lock")} },
@@ -64,8 +64,9 @@ func (m *oneLock) harm(s step) {
 	case bare:
 		m.change(func(r *locks.Record) { r.LeaseDuration, r.RenewTime, r.AcquireTime = 0, time.Time{}, time.Time{} })
 	case ask:
+		to := m.world.successor(s)
 		m.change(func(r *locks.Record) {
-			r.Details.Request = requests.FormatHandover(requests.Handover{Holder: r.Holder})
+			r.Details.Request = requests.FormatHandover(requests.Handover{Holder: r.Holder, Successor: to})
 		})
 	case empties:
 		m.change(func(r *locks.Record) { r.Evacuated = zoneOf(s) })
@@ -106,6 +107,14 @@ func (w *world) earlier() *locks.Record {
 	}
 	before.by.back.Store(true)
 	return &before.record
+}
+
+// successor is whom a request for a handover asks for: the first that comes, or a candidate by name.
+func (w *world) successor(s step) (to locks.Successor) {
+	if next := w.current(); s.degree%2 == 0 && len(next) > 0 {
+		to.Identity = next[int(s.degree/time.Millisecond)%len(next)].name
+	}
+	return to
 }
 
 // noZone is the degree of a step that ends an evacuation.

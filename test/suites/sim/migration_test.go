@@ -42,7 +42,7 @@ var behindShield = &population{
 	name: "shield", seats: 4, steps: 100, mixes: ourMixes[:5],
 	faults: append([]fault{
 		cut, oneWay, mute, lose, slow, refuse, pause, outage, crash, crash, restart, resign,
-		freeze, sicken, give, ask, empties, remove, hide, empty, garble, compact,
+		freeze, sicken, ask, ask, empties, remove, hide, empty, garble, compact,
 		upgrade, upgrade, upgrade, upgrade, upgrade, upgrade, downgrade, darken, phase, phase, unshield, strip, strip, sweep, sweep, retime,
 	}, onCaches...),
 	cluster: newMigration,

@@ -31,7 +31,6 @@ const (
 	crash   fault = "crash"   // and another process starts after a while
 	restart fault = "restart" // in good order
 	resign  fault = "resign"
-	give    fault = "hand-over" // to the first that comes, or to a seat by name
 
 	// To all, for a while.
 	outage fault = "outage" // the API answers nobody
@@ -51,7 +50,7 @@ const (
 	meddle  fault = "tamper"   // one of these or the next two, while the holder is cut off: see tamper
 	forge   fault = "forge"    // somebody empties it as client-go does to release it
 	bare    fault = "bare"     // somebody removes the durations, too
-	ask     fault = "ask"      // a request for a handover is added to it
+	ask     fault = "ask"      // a request for a handover, to the first that comes or to one by name, is added to it
 	empties fault = "empty"    // a zone, or none, is to be evacuated
 
 	// To all candidates, one after the other.

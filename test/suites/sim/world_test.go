@@ -398,14 +398,6 @@ func (w *world) suffer(s step) {
 			p.sick.Store(true)
 			time.AfterFunc(s.lasts+p.lease, func() { p.sick.Store(false) })
 		}
-	case give:
-		if p != nil && p.elector != nil {
-			to := locks.Successor{}
-			if next := w.current(); s.degree%2 == 0 && len(next) > 0 {
-				to.Identity = next[int(s.degree/time.Millisecond)%len(next)].name
-			}
-			go func() { _ = p.elector.HandOver(context.Background(), to) }()
-		}
 	case retime:
 		w.roll(s)
 	case stall, trail, revert:
