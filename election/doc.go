@@ -75,12 +75,11 @@ package election
 // because they may not obey their context.
 //
 //	guardian.go      run.startGuardian         the guardian; until it returns; the end of Run cancels its context, and Run waits a while
-//	peers.go         watched                   Config.WatchPeers or WatchZone; until it returns; the end of Run cancels its context, and Run waits a while
-//	health.go        run.watchHealth           calls the health check at its interval; until the end of Run
+//	peers.go         watched                   Config.WatchPeers, WatchZone or the health checks; until it returns; the end of Run cancels its context, and Run waits a while
 //	health.go        Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
 //	watcher.go       watcher.start             one watch of the lock; until it returns; what the next watch says or the end of Run cancels its context, and Run waits a while
 //	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
-//	loop.go          run.await                 waits for one kind of these at the end of Run; until they have returned, and Run waits a while
+//	loop.go          run.await                 waits for these at the end of Run; until they have returned, and Run waits a while
 //	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
 //	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
 //	leading.go       leadership.startWork      the work; until it returns, which the loop waits for

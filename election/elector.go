@@ -101,8 +101,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	defer e.telemetry.start(e, r.report.log)()
 	defer r.close()
 	r.startGuardian()
-	r.watchPeers(r.watching)
-	r.watchHealth(r.watching)
+	r.watch(r.watching)
 	return r.loop()
 }
 

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/zonelect/zonelect/locks"
 )
@@ -36,15 +35,14 @@ func (r *run) startGuardian() {
 // latestTo returns a function that puts a value into a channel with room for one. It
 // replaces a value that has not been read, and never blocks, whoever else calls it.
 func latestTo[T any](box chan T) func(T) {
-	var mu sync.Mutex
 	return func(word T) {
-		mu.Lock()
-		defer mu.Unlock()
-		select {
-		case <-box:
-		default:
+		for {
+			select {
+			case box <- word:
+				return
+			case <-box:
+			}
 		}
-		box <- word
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
-	"github.com/zonelect/zonelect/internal/handovers"
+	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -65,7 +65,7 @@ func (s *stage) asks(request string) {
 // handsOver asks the leader to hand over.
 func (s *stage) handsOver(c *seat, to locks.Successor) {
 	s.T.Helper()
-	s.asks(handovers.Format(handovers.Request{Holder: c.Status().Identity, Successor: to}))
+	s.asks(requests.FormatHandover(requests.Handover{Holder: c.Status().Identity, Successor: to}))
 }
 
 func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
@@ -146,7 +146,7 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 	sick := peer("sick")
 	sick.Unhealthy = "its disk is full"
 	to := func(to locks.Successor) string {
-		return handovers.Format(handovers.Request{Holder: "a", Successor: to})
+		return requests.FormatHandover(requests.Handover{Holder: "a", Successor: to})
 	}
 	type row struct {
 		request string

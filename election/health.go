@@ -54,13 +54,10 @@ func (h Health) withDefaults(t Timing) Health {
 }
 
 func (h Health) validate() error {
-	var errs []error
-	for name, d := range map[string]time.Duration{"Interval": h.Interval, "After": h.After} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("%w: Health.%s is %v: use a positive duration, or 0 for the default", ErrConfig, name, d))
-		}
+	if h.Interval < 0 || h.After < 0 {
+		return fmt.Errorf("%w: Health.Interval is %v and Health.After is %v: use positive durations, or 0 for the default", ErrConfig, h.Interval, h.After)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // watch calls Check until ctx ends, and reports each result. When ctx ends, it does not wait for a
@@ -96,18 +93,6 @@ type fitness struct {
 	problem error     // nil if it is healthy
 	since   time.Time // when that began
 	backAt  time.Time // no takeover before this: the lock was given up for a problem
-}
-
-// watchHealth starts the checks of this candidate's health, if Health has a Check.
-func (r *run) watchHealth(ctx context.Context) {
-	health := r.config.Health
-	if health.Check == nil {
-		r.fitness.known = true
-		return
-	}
-	r.healthUpdates = make(chan error, 1)
-	tell := latestTo(r.healthUpdates)
-	r.background.Go(func() { health.watch(ctx, tell) })
 }
 
 // setHealth notes what a check has found.

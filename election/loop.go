@@ -5,7 +5,7 @@ package election
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 	"time"
 
@@ -36,7 +36,7 @@ type run struct {
 	permission    locks.Permission      // whether this candidate may campaign
 	permissions   chan locks.Permission // nil without a guardian
 	guardianLeft  chan error            // gets what the guardian's Attend returned
-	background    sync.WaitGroup        // goroutines of this Run, except the work and the requests
+	background    sync.WaitGroup        // goroutines of this Run, except the work
 	zoneUpdates   chan string           // nil without Config.WatchZone
 	peerUpdates   chan []locks.Peer     // nil without Config.WatchPeers
 	peers         []locks.Peer          // all candidates that are known, by identity
@@ -75,10 +75,10 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	r.observer.Follow(e.config.ProcessLock())
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
 	r.requester = &requester{
-		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog, answers: make(chan *answer, mostFlights), exchange: r.exchange,
+		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog, answers: make(chan *answer, mostFlights), exchange: r.exchange, wait: &r.background,
 	}
 	r.watcher = &watcher{
-		lock: e.config.Lock, stream: stream{cancel: func() {}}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
+		lock: e.config.Lock, stream: stream{cancel: func() {}}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval), wait: &r.background,
 	}
 	r.watching, r.unwatch = context.WithCancel(r.requests)
 	return r
@@ -86,13 +86,12 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 
 // close ends what Run started, and waits for it, see await.
 func (r *run) close() {
-	r.loopWatchdog.expectLoop(time.Now())
+	r.loopWatchdog.expect(time.Now())
 	r.unwatch() // the guardian and the peers, too
 	r.watcher.cancel()
 	r.requester.cancel()
 	r.await()
-	r.loopWatchdog.expectLoop(time.Time{})
-	r.loopWatchdog.expectAnswer("", time.Time{})
+	r.loopWatchdog.expect(time.Time{})
 	r.report.ended()
 }
 
@@ -122,10 +121,12 @@ func (r *run) finish(err error) {
 
 // loop goes through the states until Run is to return, and returns what Run returns.
 func (r *run) loop() error {
+	r.loopWatchdog.expect(time.Now())
 	for r.follow(); r.state != nil; {
-		r.loopWatchdog.expectLoop(time.Now())
 		if until := r.state.proceed(); !until.IsZero() {
+			r.loopWatchdog.expect(r.exchange.dueBy(until))
 			e := r.wait(until)
+			r.loopWatchdog.expect(r.exchange.dueBy(time.Now()))
 			r.state.handle(e)
 		}
 	}
@@ -143,26 +144,16 @@ func (r *run) await() {
 	t := r.config.Timing
 	left := time.NewTimer(max(time.Until(began.Add(t.StopTimeout)), t.AttemptTimeout))
 	defer left.Stop()
-	for _, part := range []struct {
-		what string
-		wait func()
-	}{
-		{"a watch", r.watcher.wait.Wait},
-		{"a request", r.requester.wait.Wait},
-		{"a guardian, Config.WatchPeers, Config.WatchZone or a health check", r.background.Wait},
-	} {
-		back := make(chan struct{})
-		go func() {
-			defer close(back)
-			part.wait()
-		}()
-		select {
-		case <-back:
-		case <-left.C:
-			err := fmt.Errorf("%s has not come back: a lock, credential plugin, WrapTransport or Dial that does not obey its context?", part.what)
-			r.report.log.Error(err, "Run returns without it")
-			return
-		}
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		r.background.Wait()
+	}()
+	select {
+	case <-back:
+	case <-left.C:
+		err := errors.New("a watch, request, guardian, health check, Config.WatchPeers or Config.WatchZone has not come back: does a lock, credential plugin, WrapTransport or Dial not obey its context?")
+		r.report.log.Error(err, "Run returns without it")
 	}
 }
 
@@ -186,7 +177,6 @@ type (
 
 // wait returns the next event.
 func (r *run) wait(until time.Time) event {
-	r.loopWatchdog.expectLoop(until)
 	alarm, stopAlarm := sleep.After(time.Until(until))
 	defer stopAlarm()
 	select {

@@ -14,67 +14,39 @@ import (
 const secondLook = time.Second
 
 // loopWatchdog tells others whether the loop is alive. The loop notes by when it will look
-// again, and its requester by when an answer is due. There is no timer.
+// again. There is no timer.
 type loopWatchdog struct {
 	mu      sync.Mutex
-	loop    deadline
-	request deadline
-	what    operation // what the request asks
-}
-
-// deadline is the time by which something must happen; zero if nothing must.
-type deadline struct {
-	by      time.Time
-	changes int
+	by      time.Time // when the loop must look again; zero if it does not run
 	suspect time.Time // when a look first found it late; zero if none did
-	seen    int       // the number of changes then
 }
 
-func (v *deadline) set(by time.Time) {
-	v.by = by
-	v.changes++
-}
-
-// late returns how late it is, and whether it is late by more than margin and was so at
-// least a secondLook ago.
-func (v *deadline) late(now time.Time, margin time.Duration) (time.Duration, bool) {
-	late := now.Sub(v.by)
-	switch {
-	case v.by.IsZero() || late <= margin:
-		v.suspect = time.Time{}
-	case v.suspect.IsZero() || v.seen != v.changes:
-		v.suspect, v.seen = now, v.changes
+// expect notes by when the loop will look again. The zero time says that it does not run.
+func (p *loopWatchdog) expect(by time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !by.Equal(p.by) {
+		p.by, p.suspect = by, time.Time{}
 	}
-	return late, !v.suspect.IsZero() && now.Sub(v.suspect) >= secondLook
 }
 
-// expectLoop notes by when the loop will be back. The zero time says that it does not run.
-func (p *loopWatchdog) expectLoop(by time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.loop.set(by)
-}
-
-// expectAnswer notes by when a request must be over. The zero time says that none is under
-// way.
-func (p *loopWatchdog) expectAnswer(what operation, by time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.what = what
-	p.request.set(by)
-}
-
+// late returns an error if the loop is late by more than margin and was so at least a secondLook
+// ago.
 func (p *loopWatchdog) late(margin time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if late, is := p.loop.late(now, margin); is {
-		return fmt.Errorf("the elector is wedged: it has not moved for %v: a function that it was given does not return", late.Round(time.Second))
+	late := now.Sub(p.by)
+	if p.by.IsZero() || late <= margin {
+		return nil
 	}
-	if late, is := p.request.late(now, margin); is {
-		return fmt.Errorf("the elector is wedged: the lock does not return from a request (%s) that was to be over %v ago", p.what, late.Round(time.Second))
+	if p.suspect.IsZero() {
+		p.suspect = now
 	}
-	return nil
+	if now.Sub(p.suspect) < secondLook {
+		return nil
+	}
+	return fmt.Errorf("the elector is wedged: it should have moved %v ago: the lock, or a function that it was given, does not return", late.Round(time.Second))
 }
 
 // Alive is for liveness probes. It returns an error if the elector is stuck because a

@@ -23,13 +23,17 @@ const (
 	fewPeers = 20
 )
 
-// watchPeers starts Config.WatchPeers and Config.WatchZone.
-func (r *run) watchPeers(ctx context.Context) {
+// watch starts Config.WatchPeers, Config.WatchZone and the health check.
+func (r *run) watch(ctx context.Context) {
 	r.peerUpdates = watched(ctx, r, r.config.WatchPeers)
 	r.zoneUpdates = watched(ctx, r, r.config.WatchZone)
+	if health := r.config.Health; health.Check != nil {
+		r.healthUpdates = watched(ctx, r, health.watch)
+	}
+	r.fitness.known = r.healthUpdates == nil
 }
 
-// watched starts a function of Config, and returns what gets its latest report; nil if there is no
+// watched starts a function of Config or the health check, and returns what gets its latest report; nil if there is no
 // such function.
 func watched[T any](ctx context.Context, r *run, watch func(context.Context, func(T))) chan T {
 	if watch == nil {
@@ -78,14 +82,11 @@ func (r *run) takeoverDelay(t Takeover) time.Duration {
 
 // first returns which of some candidates, sorted by identity, comes first at a takeover.
 func (r *run) first(some []locks.Peer, t Takeover) (identity string) {
-	var least time.Duration
-	for _, p := range some {
+	delay := func(p locks.Peer) time.Duration {
 		t.Candidate = p.Candidate
-		if delay := r.takeoverDelay(t); identity == "" || delay < least {
-			identity, least = p.Identity, delay
-		}
+		return r.takeoverDelay(t)
 	}
-	return identity
+	return slices.MinFunc(some, func(a, b locks.Peer) int { return cmp.Compare(delay(a), delay(b)) }).Identity
 }
 
 // Spread is the default takeover delay. It keeps candidates that learn at the same instant

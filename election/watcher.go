@@ -32,7 +32,7 @@ type watcher struct {
 	resume locks.Version // the version from which the next watch goes on
 	again  time.Time     // when to start the next; zero while one runs
 	pauses *pauses
-	wait   sync.WaitGroup
+	wait   *sync.WaitGroup
 }
 
 // start begins another watch. It keeps the one that runs, if any, until the new one says something.

@@ -135,11 +135,8 @@ func (t Timing) inRange() error {
 		{"StopTimeout", t.StopTimeout, 0},
 		{"Precedence", t.Precedence, 0},
 	} {
-		if d.value < d.least {
-			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at least %v", ErrInvalid, d.name, d.value, d.least))
-		}
-		if d.value > mostDuration {
-			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at most %v", ErrInvalid, d.name, d.value, mostDuration))
+		if d.value < d.least || d.value > mostDuration {
+			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at least %v and at most %v", ErrInvalid, d.name, d.value, d.least, mostDuration))
 		}
 	}
 	if !(t.MaxClockDrift >= 0 && t.MaxClockDrift <= mostDrift) { // nor NaN
