@@ -22,8 +22,9 @@ func (n *Network) PartitionOneWay(from, to string) error {
 }
 
 // PartitionFromAll silently cuts the traffic between a zone and all others, both
-// ways, on established connections too. The test process still reaches all. The others' virtual IPs drop it after EndpointLease. Its own
-// virtual IP sees no change until Heal.
+// ways, on established connections too. The test process still reaches all. The
+// others' virtual IPs drop the zone after EndpointLease. Its own virtual IP sees no
+// change until Heal.
 func (n *Network) PartitionFromAll(zone string) error {
 	var ways []pair
 	for _, other := range n.config.Zones {

@@ -52,7 +52,8 @@ type replica struct {
 // machine is the node of all pods.
 const machine = "machine"
 
-// newFleet applies config/operator/probes, and runs the example of kubebuilder's manager for its pods until the test ends.
+// newFleet applies config/operator/probes, and runs the example of kubebuilder's manager for its pods until the test
+// ends.
 func newFleet(t *testing.T, g *ground) *fleet {
 	t.Helper()
 	f := &fleet{T: t, Testbed: g.Testbed, ctx: patience(t, 5*soon), client: g.client, pods: map[types.UID]*replica{}}
