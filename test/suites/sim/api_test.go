@@ -244,11 +244,11 @@ func (a *api) endless() {
 	var all []string
 	a.server.Mu.Lock()
 	for path, o := range a.server.Objects {
-		spec, _ := o["spec"].(apitest.Object)
+		spec, is := o["spec"].(apitest.Object)
 		holder, _ := spec["holderIdentity"].(string)
 		lasts, _ := spec["leaseDurationSeconds"].(float64)
 		noted, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-		if (holder != "" || noted[record.AnnotationToken] != nil) && lasts == 0 {
+		if is && (holder != "" || noted[record.AnnotationToken] != nil) && lasts == 0 {
 			all = append(all, path)
 		}
 	}

@@ -319,7 +319,7 @@ func (j *judge) begin(p *process, term election.Term) {
 		j.beside(p, other)
 	}
 	if p.ours {
-		if term.Token <= j.token {
+		if term.Token <= j.token && !j.robbed[p] {
 			j.unlawful("the token of %v is %d, after %d", p, term.Token, j.token)
 		}
 		if p.mayBegin != nil {
