@@ -30,7 +30,6 @@ package operator
 //	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
 //	election.go                     Election.Run            says now and then that it cannot go on; until the end of Run
 //	internal/events/events.go       Post                    posts Events; until the end of Run
-//	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
 //	group.go                        Group.start             keeps the presence object; until the last election ends
 //	group.go                        Group.start             passes on which candidates there are; the same

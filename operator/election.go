@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -164,7 +163,7 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 	}
 	if err == nil {
 		c.WaitOnAbsent, c.TakeoverDelay = o.WaitOnAbsent, zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.TakeoverDelay
-		c.WatchPeers = e.peers()
+		c.WatchPeers = e.roster.Peers
 	}
 	return c, err
 }
@@ -241,34 +240,6 @@ func (e *Election) zones(ctx context.Context, tell func(zone string)) {
 		e.roster.SetZone(zone)
 		tell(zone)
 	})
-}
-
-// peers returns the function that reports the lock's peers. It logs preferred zones that have
-// had no candidate for a LeaseDuration: their names may be wrong.
-func (e *Election) peers() func(context.Context, func([]locks.Peer)) {
-	if len(e.options.PreferredZones) == 0 {
-		return e.roster.Peers
-	}
-	return func(ctx context.Context, tell func([]locks.Peer)) {
-		var empty []string
-		forget := func() bool { return false }
-		defer func() { forget() }()
-		e.roster.Peers(ctx, func(all []locks.Peer) {
-			tell(all)
-			now := slices.DeleteFunc(slices.Clone(e.options.PreferredZones), func(z string) bool {
-				return slices.ContainsFunc(all, func(p locks.Peer) bool { return p.Zone == z })
-			})
-			if slices.Equal(now, empty) {
-				return
-			}
-			forget()
-			if empty = now; len(now) > 0 {
-				forget = time.AfterFunc(e.options.Timing.WithDefaults().LeaseDuration, func() {
-					e.log.Info("no candidate is known in some preferred zones: others lead meanwhile; are the names right?", "zones", now)
-				}).Stop
-			}
-		})
-	}
 }
 
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It

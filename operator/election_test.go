@@ -174,16 +174,15 @@ func TestWithoutElectionOneLeadsAtOnceAndIsTrusted(t *testing.T) {
 func TestOptionsThatCannotWorkAreRefusedWithWhatToDo(t *testing.T) {
 	_, good := inPod(t)
 	for want, change := range map[string]func(*Options){
-		"has no name":                  func(*Options) {},
-		`mode "dul" is unknown`:        func(o *Options) { o.Legacy.Mode = "dul" },
-		`lock "leasen" is unknown`:     func(o *Options) { o.Legacy.ResourceLock = "leasen" },
-		"the legacy grace is":          func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, Grace: time.Second} },
-		"selector":                     func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, PodSelector: ","} },
-		"LeaseDuration":                func(o *Options) { o.Timing.LeaseDuration = time.Second },
-		"preferred zone 2 of 2 has no": func(o *Options) { o.PreferredZones = []string{"za", ""} },
-		`zone "za" is named twice`:     func(o *Options) { o.PreferredZones = []string{"za", "zb", "za"} },
-		`zone " zb" is not a zone`:     func(o *Options) { o.PreferredZones = []string{"za", " zb"} },
-		"POD_UID":                      func(o *Options) { o.Legacy.Mode = ModeAuto; t.Setenv("POD_UID", "") },
+		"has no name":              func(*Options) {},
+		`mode "dul" is unknown`:    func(o *Options) { o.Legacy.Mode = "dul" },
+		`lock "leasen" is unknown`: func(o *Options) { o.Legacy.ResourceLock = "leasen" },
+		"the legacy grace is":      func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, Grace: time.Second} },
+		"selector":                 func(o *Options) { o.Legacy = Legacy{Mode: ModeAuto, PodSelector: ","} },
+		"LeaseDuration":            func(o *Options) { o.Timing.LeaseDuration = time.Second },
+		`zone "" is not a zone`:    func(o *Options) { o.PreferredZones = []string{"za", ""} },
+		`zone " zb" is not a zone`: func(o *Options) { o.PreferredZones = []string{"za", " zb"} },
+		"POD_UID":                  func(o *Options) { o.Legacy.Mode = ModeAuto; t.Setenv("POD_UID", "") },
 	} {
 		o, name := good, "op"
 		if want == "has no name" {

@@ -38,7 +38,6 @@ type Options struct {
 	Timing election.Timing
 	// PreferredZones are the zones that should have the leader, most wanted first, if a
 	// healthy candidate is there: see zone.Order. They should be the same for all candidates.
-	// Zones where no candidate is known for a LeaseDuration are logged.
 	PreferredZones []string
 	// Health is how this candidate knows whether it should lead.
 	Health election.Health
@@ -240,15 +239,9 @@ func (l Legacy) check() error {
 // checkZones returns what is wrong with preferred zones.
 func checkZones(preferred []string) error {
 	var errs []error
-	for i, z := range preferred {
-		wrong := validation.IsValidLabelValue(z)
-		switch {
-		case z == "":
-			errs = append(errs, fmt.Errorf("preferred zone %d of %d has no name: leave it out", i+1, len(preferred)))
-		case len(wrong) > 0:
+	for _, z := range preferred {
+		if wrong := validation.IsValidLabelValue(z); z == "" || len(wrong) > 0 {
 			errs = append(errs, fmt.Errorf("preferred zone %q is not a zone: %s", z, strings.Join(wrong, "; ")))
-		case slices.Contains(preferred[:i], z):
-			errs = append(errs, fmt.Errorf("preferred zone %q is named twice: name it once, in its place", z))
 		}
 	}
 	return errors.Join(errs...)

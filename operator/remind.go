@@ -12,20 +12,16 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 )
 
-// The pauses between reminders grow from the first to the last.
-const (
-	firstReminder = time.Minute
-	lastReminder  = 10 * time.Minute
-)
+// reminder is how often an election that cannot go on says so.
+const reminder = 5 * time.Minute
 
 // remind says now and then that the election cannot go on, and why, until transitions is closed. The
 // elector itself says that once.
 func remind(log logr.Logger, transitions <-chan election.Transition) {
 	var since time.Time // zero while the election goes on
 	var last election.Status
-	pause, alarm := firstReminder, time.NewTimer(0)
-	defer alarm.Stop()
-	alarm.Stop()
+	look := time.NewTicker(reminder)
+	defer look.Stop()
 	for {
 		select {
 		case t, more := <-transitions:
@@ -36,20 +32,18 @@ func remind(log logr.Logger, transitions <-chan election.Transition) {
 			switch stuck := t.Change != status.ChangeEnded && (last.Problem != nil || last.Waiting != ""); {
 			case !stuck:
 				since = time.Time{}
-				alarm.Stop()
 			case since.IsZero():
-				since, pause = t.At, firstReminder
-				alarm.Reset(pause)
+				since = t.At
 			}
-		case now := <-alarm.C:
+		case now := <-look.C:
 			log := log.WithValues("lock", last.Lock.String(), "for", now.Sub(since).Round(time.Second).String())
-			if last.Problem != nil {
+			switch {
+			case since.IsZero():
+			case last.Problem != nil:
 				log.Error(last.Problem, "still cannot use the lock")
-			} else {
+			default:
 				log.Info("still waiting", "cause", last.Waiting)
 			}
-			pause = min(2*pause, lastReminder)
-			alarm.Reset(pause)
 		}
 	}
 }

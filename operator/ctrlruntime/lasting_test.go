@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -30,7 +29,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/apitest"
 )
 
 // TestNothingIsKeptFromATerm: after a thousand terms there is as much as after a hundred.
@@ -153,24 +151,20 @@ func TestNoReconcileBeginsAfterItsTerm(t *testing.T) {
 // TestATermIsOverWhenNothingOfItRuns: it waits for a handler, and for a reconciler that ignores its
 // context.
 func TestATermIsOverWhenNothingOfItRuns(t *testing.T) {
-	for what, blocks := range map[string]func(wait func()) func(ctrl.Manager) error{
-		"a mapper": func(wait func()) func(ctrl.Manager) error {
+	for what, blocks := range map[string]func(m ctrl.Manager, wait func()) error{
+		"a mapper": func(m ctrl.Manager, wait func()) error {
 			maps := func(context.Context, client.Object) []reconcile.Request { wait(); return nil }
-			return func(m ctrl.Manager) error {
-				return ctrl.NewControllerManagedBy(m).Named("mapper").Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(maps)).
-					Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }))
-			}
+			return ctrl.NewControllerManagedBy(m).Named("mapper").Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(maps)).
+				Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }))
 		},
-		"a reconciler": func(wait func()) func(ctrl.Manager) error {
+		"a reconciler": func(m ctrl.Manager, wait func()) error {
 			return doing("reconciler", func(context.Context, reconcile.Request) (reconcile.Result, error) {
 				wait()
 				return reconcile.Result{}, nil
-			})
+			})(m)
 		},
-		"a runnable": func(wait func()) func(ctrl.Manager) error {
-			return func(m ctrl.Manager) error {
-				return m.Add(manager.RunnableFunc(func(context.Context) error { wait(); return nil }))
-			}
+		"a runnable": func(m ctrl.Manager, wait func()) error {
+			return m.Add(manager.RunnableFunc(func(context.Context) error { wait(); return nil }))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -180,17 +174,16 @@ func TestATermIsOverWhenNothingOfItRuns(t *testing.T) {
 				var over atomic.Bool
 				var calls atomic.Int64
 				block := sync.OnceFunc(func() { close(runs); <-goOn })
-				w.mustLead(t, blocks(func() { calls.Add(1); block() }))
+				w.mustLead(t, func(m ctrl.Manager) error { return blocks(m, func() { calls.Add(1); block() }) })
 				w.serve(t)
 				w.term(t, func() {
 					<-runs
-					go func() {
-						time.Sleep(time.Hour)
+					time.AfterFunc(time.Hour, func() {
 						if over.Load() {
 							t.Error("the term ended before it")
 						}
 						close(goOn)
-					}()
+					})
 				})
 				over.Store(true)
 				time.Sleep(2 * time.Hour)
@@ -250,38 +243,6 @@ func TestNothingIsAddedToATermThatIsOver(t *testing.T) {
 		w.serve(t)
 		w.term(t, func() { time.Sleep(time.Second) })
 	})
-}
-
-// TestATermThatEndsEarlyLeavesNothing: one that ends before the cache has synced, or in its setup.
-func TestATermThatEndsEarlyLeavesNothing(t *testing.T) {
-	for what, length := range map[string]time.Duration{"in setup": 0, "before the sync": time.Minute} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 1)
-				w.server.Before = func(verb, _ string) (int, apitest.Object) {
-					return http.StatusServiceUnavailable, apitest.Status(http.StatusServiceUnavailable, "ServiceUnavailable", verb, "", "")
-				}
-				w.mustLead(t, doing("early"+what, func(context.Context, reconcile.Request) (reconcile.Result, error) {
-					t.Error("it reconciles")
-					return reconcile.Result{}, nil
-				}))
-				w.serve(t)
-				w.term(t, func() { time.Sleep(length) })
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				before := runtime.NumGoroutine()
-				const terms = 20
-				for range terms {
-					w.term(t, func() { time.Sleep(length) })
-				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				if now := runtime.NumGoroutine(); now >= before+terms { // some may come and go outside of the bubble
-					t.Errorf("%d goroutines, before %d", now, before)
-				}
-			})
-		})
-	}
 }
 
 // TestControllersWaitForWhatTheirInformersAreToHear: nothing of a term runs before an informer that setup

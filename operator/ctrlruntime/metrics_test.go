@@ -23,13 +23,9 @@ import (
 // metricsOf returns what the endpoint of a manager says while it leads.
 func metricsOf(t *testing.T, name string, o operator.Options) string {
 	t.Helper()
-	for variable, value := range map[string]string{"POD_NAME": "op-1", "POD_UID": "uid", "NODE_NAME": ""} {
-		t.Setenv(variable, value)
-	}
-	config, stop := apitest.Run(map[string]any{"/api/v1/namespaces/ns/pods/op-1": map[string]any{
-		"metadata": map[string]any{"name": "op-1", "namespace": "ns", "uid": "uid"},
-	}})
+	config, stop := apitest.Run(nil)
 	defer stop()
+	o.Self = self.Self
 	free := httptest.NewServer(nil)
 	free.Close()
 	address := free.Listener.Addr().String()
