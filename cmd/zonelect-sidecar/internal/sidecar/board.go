@@ -19,12 +19,8 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// What the answers say besides the token.
-const (
-	headerLock     = "Zonelect-Lock"
-	headerIdentity = "Zonelect-Identity"
-	headerTrusted  = "Zonelect-Trusted-Milliseconds"
-)
+// headerTrusted says how long a program may work by an answer.
+const headerTrusted = "Zonelect-Trusted-Milliseconds"
 
 // board tells programs that poll whether this process leads, and waits for them when a term
 // ends.
@@ -181,8 +177,6 @@ func (b *board) serveLeader(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "this replica does not lead", http.StatusServiceUnavailable)
 		return
 	}
-	w.Header().Set(headerLock, term.Lock.Namespace+"/"+term.Lock.Name)
-	w.Header().Set(headerIdentity, term.Holder)
 	w.Header().Set(headerTrusted, strconv.FormatInt(left.Milliseconds(), 10))
 	_, _ = fmt.Fprintln(w, term.Token) // a client that has gone needs no answer
 }
