@@ -168,6 +168,7 @@ func TestADialThatSucceedsAsItIsAbortedBringsNoConnection(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if _, err := conn.Write([]byte{1}); err == nil {
 			t.Error("it is open")
 		}

@@ -264,27 +264,18 @@ func TestARequestAsideTakesNoConnectionFromOthers(t *testing.T) {
 	if again := mustGet(t, live.Aside(t.Context()), tr, s.URL); again == aside || again == renewals {
 		t.Errorf("after its refusal a request aside goes by %s again", again)
 	}
-	for _, renews := range []bool{false, true} { // meanwhile
-		ctx, expire := context.WithCancel(live.Aside(t.Context()))
-		during := make(chan string, 1)
-		go func() {
-			<-arrived
-			if renews {
-				during <- mustGet(t, t.Context(), tr, s.URL)
-			}
-			expire()
-		}()
-		if _, err := get(deadline{ctx}, tr, s.URL+"/hang"); err == nil {
-			t.Fatal("what hangs gave an answer")
-		}
-		if renews {
-			if got := <-during; got != renewals {
-				t.Errorf("meanwhile a renewal goes by %s, want %s", got, renewals)
-			}
-		}
-		if got := mustGet(t, t.Context(), tr, s.URL); got != renewals {
-			t.Errorf("afterwards a renewal goes by %s, want %s", got, renewals)
-		}
+	ctx, expire := context.WithCancel(live.Aside(t.Context()))
+	meanwhile := make(chan string, 1)
+	go func() {
+		<-arrived
+		meanwhile <- mustGet(t, t.Context(), tr, s.URL)
+		expire()
+	}()
+	if _, err := get(deadline{ctx}, tr, s.URL+"/hang"); err == nil {
+		t.Fatal("what hangs gave an answer")
+	}
+	if during, after := <-meanwhile, mustGet(t, t.Context(), tr, s.URL); during != renewals || after != renewals {
+		t.Errorf("renewals go by %s meanwhile, and by %s afterwards, want %s", during, after, renewals)
 	}
 }
 
