@@ -354,6 +354,7 @@ func (k *keeper) handleResult(r result) {
 	var lost error
 	switch r.do {
 	case read:
+		k.state.gap = k.state.gap || k.watch.expired // until the next watch is open
 		lost = k.state.observeRead(r.record, r.of.Number, r.sent, time.Now())
 	case count:
 		if r.sent.Before(k.state.since) {

@@ -84,18 +84,42 @@ func TestM8AWatchGoesOnFromWhereTheLastEnded(t *testing.T) {
 	}
 }
 
-// TestM8AWatchThatExpiredHasMissedEvents: a legacy pod may have had the ConfigMap that is
-// gone now. The read comes before the server accepts the next watch.
+// TestM8AWatchThatExpiredHasMissedEvents, and goes on missing them until the server has accepted the next: a
+// legacy pod may have had the ConfigMap that is gone now.
 func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
-	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
-	k.state.startLeading()
-	k.watch = watch{ended: make(chan error), cancel: func() {}, from: 10}
-	k.watchEnded(fmt.Errorf("410: %w", locks.ErrVersionExpired))
-	if s := k.state.rules().next(start); s.do != read {
-		t.Fatalf("after the watch it does %v first", s.do)
+	ends := func(err error) func(*keeper) {
+		return func(k *keeper) {
+			k.watch.ended, k.watch.cancel = make(chan error), func() {}
+			k.watchEnded(err)
+		}
 	}
-	if err := k.state.observeRead(absent(0), 10, start, start); !errors.Is(err, ErrLegacy) {
-		t.Errorf("the term goes on: %v", err)
+	expires := ends(fmt.Errorf("410: %w", locks.ErrVersionExpired))
+	for when, events := range map[string][]func(*keeper){
+		"before the next":         {expires},
+		"while the next fails":    {expires, ends(errors.New("503"))},
+		"before the next is open": {expires, (*keeper).watchOpened},
+	} {
+		k, _, done := holding(t, http.NotFoundHandler(), locks.Term{})
+		k.state.startLeading()
+		for i, event := range events {
+			event(k)
+			if s := k.state.rules().next(start); s.do != read {
+				t.Errorf("%s it does %v first", when, s.do)
+			}
+			reads := result{do: read, sent: time.Now(), of: ownerref.Record{Number: 10}, record: shield(10, true, me)}
+			if i == len(events)-1 {
+				reads.record = absent(0)
+			}
+			k.handleResult(reads)
+		}
+		select {
+		case err := <-done:
+			if !errors.Is(err, ErrLegacy) {
+				t.Errorf("gone %s: %v", when, err)
+			}
+		default:
+			t.Errorf("gone %s: the term goes on", when)
+		}
 	}
 }
 

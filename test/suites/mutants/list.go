@@ -457,6 +457,13 @@ var mutants = []mutant{
 	{"M8", "a gap in the watch does not matter",
 		"locks/multilock/shield/state.go", `if gap && s.duty == leading`, `if gap && false`,
 		"locks/multilock/shield/TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts"},
+	{"M8", "a read ends a gap in the watch before the next watch is open",
+		"locks/multilock/shield/keeper.go", `		k.state.gap = k.state.gap || k.watch.expired // until the next watch is open
+`, ``,
+		"locks/multilock/shield/TestM8AWatchThatExpiredHasMissedEvents"},
+	{"M8", "no read shows what happened before a watch was open",
+		"locks/multilock/shield/watch.go", `k.state.gap, k.state.known = false, true, false`, `k.state.gap = false, true`,
+		"locks/multilock/shield/TestM8AWatchThatExpiredHasMissedEvents"},
 	{"M9", "a shield is sealed that is not armed",
 		"internal/shieldmap/configmap.go", `case base.Kind == ownerref.Shield && len(s.Presences) == 0 && !base.Armed:`, `case false:`,
 		"internal/shieldmap/TestWhatMustNotBeIsNotSent"},
