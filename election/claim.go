@@ -199,7 +199,7 @@ func (f *following) shownToHaveWon(read answer, now time.Time) bool {
 // inTime reports whether there is trust in an acquisition that has landed. Without it somebody else may have had the
 // lock since, and the record may have been put back.
 func (f *following) inTime(won answer) bool {
-	return f.clock.now().since(f.exchange.trustedFrom(won)) < f.config.Timing.RenewDeadline
+	return f.clock.now().sinceAtMost(f.exchange.trustedFrom(won)) < f.config.Timing.RenewDeadline
 }
 
 // answeredRead handles the answer to a read.

@@ -114,6 +114,37 @@ func TestS2AnUnsureClockCountsAgainstTheHolder(t *testing.T) {
 	})
 }
 
+// TestS2WhatTheReadingOfAClockTakesHasElapsed, too: the process may have been stopped within it.
+func TestS2WhatTheReadingOfAClockTakesHasElapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock{asleep: func() suspension {
+			time.Sleep(time.Second)
+			return suspension{}
+		}}
+		start := c.now()
+		trust := newTrust(c, start, 10*time.Second, 10*time.Second, func() {})
+		defer trust.end()
+		if left, want := trust.left(), 10*time.Second-time.Since(start.awake); left != want {
+			t.Errorf("the term is trusted for %v, want %v", left, want)
+		}
+	})
+}
+
+// TestS2AnAcquisitionBeginsNoTermIfItsTrustMayBeOver: somebody else may have led since.
+func TestS2AnAcquisitionBeginsNoTermIfItsTrustMayBeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slept suspension
+		f := &following{run: &run{
+			Elector:  &Elector{clock: clock{asleep: func() suspension { return slept }}, config: Config{Timing: Timing{}.WithDefaults()}},
+			exchange: &exchange{},
+		}}
+		won := answer{request: request{sent: f.clock.now()}}
+		if slept.most = f.config.Timing.RenewDeadline; f.inTime(won) {
+			t.Error("it may be over, and a term begins")
+		}
+	})
+}
+
 // TestS1ARenewalExtendsTrustIfItsTimeDiffersInWholeSeconds from that of the last one that did: client-go's
 // candidates may take the others for the same renewal. The clock may have been set back, and a renewal may
 // leave later than it was made.

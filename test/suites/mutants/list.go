@@ -59,6 +59,13 @@ var mutants = []mutant{
 	{"S2", "an unsure clock counts for the holder",
 		"election/term.go", `return now.sinceAtMost(t.start)`, `return now.since(t.start)`,
 		"election/TestS2AnUnsureClockCountsAgainstTheHolder"},
+	{"S2", "what the reading of a clock takes has not elapsed",
+		"election/term.go", `	now.awake = time.Now() // what the reading took has elapsed too
+`, ``,
+		"election/TestS2WhatTheReadingOfAClockTakesHasElapsed"},
+	{"S2", "an unsure clock counts for an acquisition",
+		"election/claim.go", `f.clock.now().sinceAtMost(f.exchange`, `f.clock.now().since(f.exchange`,
+		"election/TestS2AnAcquisitionBeginsNoTermIfItsTrustMayBeOver"},
 	{"S2", "the grace counts from when the process noticed the end of trust",
 		"election/workwatchdog.go", `w.timing.StopGrace-w.term.trust.overFor())`, `w.timing.StopGrace)`,
 		"election/TestS2TheGraceCountsFromTheEndOfTrustOverASuspension"},
