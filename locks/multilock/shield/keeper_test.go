@@ -165,3 +165,16 @@ func TestM3WhatAHolderSendsAsItStopsEndsWithItsTrust(t *testing.T) {
 		t.Errorf("its request ended after %v: %v", time.Since(r.sent), r.err)
 	}
 }
+
+// TestM3AHolderWhoseTermIsLostWritesNoMore, and leaves without waiting for what is under way:
+// somebody else may hold the Lease by now.
+func TestM3AHolderWhoseTermIsLostWritesNoMore(t *testing.T) {
+	k, cancel, done := holding(t, http.NotFoundHandler(), locks.Term{Trust: func() time.Duration { return time.Hour }})
+	k.state.stage, k.doing = record.Stage{Phase: record.PhaseLegacy, Step: 2}, read
+	k.state.startLeading()
+	cancel(locks.ErrTermLost)
+	k.termEnded()
+	if s := k.state.rules().next(start); len(done) == 0 || s.do != idle {
+		t.Errorf("it has not left, or would %v", s.do)
+	}
+}
