@@ -279,7 +279,10 @@ func TestS1AReadOfALeaseThatAdmissionMadeShorterRenewsNoTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var admission atomic.Pointer[func(*locks.Record)]
 		a := s.leader("a", admitted(&admission))
-		shorter := func(r *locks.Record) { r.LeaseDuration = lease - 3*time.Second }
+		shorter := func(r *locks.Record) {
+			time.Sleep(time.Millisecond) // so that time goes on, though a candidate never pauses
+			r.LeaseDuration = lease - 3*time.Second
+		}
 		admission.Store(&shorter)
 		took, cause := a.Loses()
 		if !errors.Is(cause, election.ErrLost) || took > timing.DefaultRenewDeadline {
@@ -295,42 +298,67 @@ func TestS1AReadOfALeaseThatAdmissionMadeShorterRenewsNoTerm(t *testing.T) {
 // TestConflictsThatNothingExplainsAreNotMetInHaste: a server, a quota or a
 // webhook may answer so for as long as it likes, to a leader and to a candidate.
 func TestConflictsThatNothingExplainsAreNotMetInHaste(t *testing.T) {
-	each(t, map[string]func(locks.Snapshot) (locks.Snapshot, error){
-		"to writes":                      func(s locks.Snapshot) (locks.Snapshot, error) { return s, nil },
-		"to writes of what is not there": func(locks.Snapshot) (locks.Snapshot, error) { return locks.Snapshot{}, nil },
-		"and reads are canceled":         func(locks.Snapshot) (locks.Snapshot, error) { return locks.Snapshot{}, context.Canceled },
-		"to requests":                    func(locks.Snapshot) (locks.Snapshot, error) { return locks.Snapshot{}, locks.ErrConflict },
-	}, func(s *stage, reads func(locks.Snapshot) (locks.Snapshot, error)) {
-		var denies atomic.Bool
-		var count atomic.Int64
-		enough := func(ctx context.Context) { // stops a candidate that never pauses
-			if count.Add(1) > 10_000 {
-				<-ctx.Done()
-			}
+	nothing := func(err error) func(locks.Snapshot) (locks.Snapshot, error) {
+		return func(locks.Snapshot) (locks.Snapshot, error) { return locks.Snapshot{}, err }
+	}
+	conflict := nothing(locks.ErrConflict)
+	each(t, map[string]answers{
+		"to writes":                      {conflict, asItIs},
+		"to writes of what is not there": {conflict, nothing(nil)},
+		"and reads are canceled":         {conflict, nothing(context.Canceled)},
+		"to requests":                    {conflict, conflict},
+	}, doNotHurry)
+}
+
+// TestAnswersThatNeitherAcknowledgeNorRefuseAreNotMetInHaste: a cache before the server gives them at once, and admission
+// may undo each write.
+func TestAnswersThatNeitherAcknowledgeNorRefuseAreNotMetInHaste(t *testing.T) {
+	each(t, map[string]answers{"to writes": {
+		writes: func(s locks.Snapshot) (locks.Snapshot, error) {
+			return s, errors.New("the answer does not show this write")
+		},
+		reads: asItIs,
+	}}, doNotHurry)
+}
+
+// answers are what a server answers, that stores nothing, by what is there.
+type answers struct {
+	writes, reads func(there locks.Snapshot) (locks.Snapshot, error)
+}
+
+func asItIs(there locks.Snapshot) (locks.Snapshot, error) { return there, nil }
+
+// doNotHurry plays a leader that gets such answers for a minute, and becomes a candidate.
+func doNotHurry(s *stage, gets answers) {
+	var denies atomic.Bool
+	var count atomic.Int64
+	enough := func(ctx context.Context) { // stops a candidate that never pauses
+		if count.Add(1) > 10_000 {
+			<-ctx.Done()
 		}
-		a := s.leader("a", altering(func(l *altered) {
-			l.read = func(ctx context.Context) (locks.Snapshot, error) {
-				enough(ctx)
-				now, err := l.Lock.Read(ctx)
-				if denies.Load() {
-					return reads(now)
-				}
-				return now, err
+	}
+	a := s.leader("a", altering(func(l *altered) {
+		l.read = func(ctx context.Context) (locks.Snapshot, error) {
+			enough(ctx)
+			now, err := l.Lock.Read(ctx)
+			if denies.Load() {
+				return gets.reads(now)
 			}
-			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-				if enough(ctx); denies.Load() {
-					return locks.Snapshot{}, locks.ErrConflict
-				}
-				return l.Lock.Write(ctx, base, r)
-			}
-		}))
-		count.Store(0)
-		denies.Store(true)
-		time.Sleep(time.Minute)
-		if n := count.Load(); n > 60*12 {
-			s.T.Errorf("%d requests in a minute", n)
+			return now, err
 		}
-		denies.Store(false)
-		a.Leads()
-	})
+		l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+			if enough(ctx); denies.Load() {
+				return gets.writes(s.read())
+			}
+			return l.Lock.Write(ctx, base, r)
+		}
+	}))
+	count.Store(0)
+	denies.Store(true)
+	time.Sleep(time.Minute)
+	if n := count.Load(); n > 60*12 {
+		s.T.Errorf("%d requests in a minute", n)
+	}
+	denies.Store(false)
+	a.Leads()
 }

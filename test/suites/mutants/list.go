@@ -96,6 +96,14 @@ var mutants = []mutant{
 	{"S3", "a former holder reclaims an emptied record that another had since",
 		"election/internal/rules/observer.go", ` && r.Transitions == o.term.transitions`, ``,
 		"election/TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince"},
+	{"haste", "a renewal that is neither acknowledged nor refused is repeated at once",
+		"election/renewing.go", `l.renewAt = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now)`, `l.renewAt = now`,
+		"election/TestAnswersThatNeitherAcknowledgeNorRefuseAreNotMetInHaste"},
+	{"haste", "an acquisition that is neither acknowledged nor refused is repeated at once",
+		"election/claim.go", `		f.retryAt = now.Add(f.retries.next() + f.currentStagger())
+		f.claimAt =`, `		f.retryAt = now
+		_ =`,
+		"election/TestAnswersThatNeitherAcknowledgeNorRefuseAreNotMetInHaste"},
 	{"S4", "deleted is released",
 		"election/internal/rules/free.go",
 		`o.freeing(o.seen.Add(o.durationOf(o.renewal)), status.CauseDeleted)`,
