@@ -5,6 +5,7 @@ package election
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
@@ -77,4 +78,17 @@ func TestS6AReadCountsByWhatWasSentFirst(t *testing.T) {
 	counts(read(12), true, "it was sent after the doubt")
 	conflict(11)
 	counts(later, true, "the doubt is settled, and it explains the conflict after that")
+}
+
+// TestS6ACreationMayLandOnceItsRecordIsDeleted, so that a release waits for it. An update of an earlier version may not.
+func TestS6ACreationMayLandOnceItsRecordIsDeleted(t *testing.T) {
+	x := &exchange{observer: rules.NewObserver(rules.Self{})}
+	creation := &flight{request: request{op: opAcquire}}
+	update := &flight{request: request{op: opRenew, base: locks.Version{Number: 4, Opaque: true}}}
+	x.send(creation)
+	x.send(update)
+	x.observer.Observe(locks.Snapshot{Version: locks.Version{Number: 5, Opaque: true}}, time.Now())
+	if x.supersede(); !creation.mayLand() || update.mayLand() {
+		t.Errorf("the creation may land: %v, and the update: %v", creation.mayLand(), update.mayLand())
+	}
 }

@@ -308,7 +308,7 @@ func TestS6OneRequestAtATime(t *testing.T) {
 		"while there is cause for another": func(s *stage, _ *seat) { s.lock.Delete() },
 		"at the end of the term":           func(_ *stage, a *seat) { a.Stop() },
 	}, func(s *stage, happens func(*stage, *seat)) {
-		var now, most atomic.Int32
+		var now, most, canceled atomic.Int32
 		a := s.leader("a", altering(func(l *altered) {
 			l.read = func(ctx context.Context) (locks.Snapshot, error) {
 				most.Store(max(most.Load(), now.Add(1)))
@@ -318,6 +318,7 @@ func TestS6OneRequestAtATime(t *testing.T) {
 			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
+				defer context.AfterFunc(ctx, func() { canceled.Add(1) })()
 				return l.Lock.Write(ctx, base, r)
 			}
 		}))
@@ -328,6 +329,9 @@ func TestS6OneRequestAtATime(t *testing.T) {
 		time.Sleep(interval)
 		if n := most.Load(); n != 1 {
 			s.T.Errorf("%d requests were on their way at once", n)
+		}
+		if n := canceled.Load(); n > 0 {
+			s.T.Errorf("%d writes were canceled before they were slow: they may land later", n)
 		}
 	})
 }
