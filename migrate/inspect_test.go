@@ -107,17 +107,6 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 	}
 }
 
-// TestACandidateIsOnePodByUID: a StatefulSet's next pod has its name.
-func TestACandidateIsOnePodByUID(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.poses("a", "auto")
-		s.runs("a", func(p *corev1.Pod) { p.UID = "another" })
-		if r := s.report(); r.Candidates[0].Exists || r.Candidates[0].Ready || len(r.LegacyPods) != 1 {
-			s.T.Errorf("got %+v", r)
-		}
-	})
-}
-
 // TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader, without a selector.
 func TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader(t *testing.T) {
 	scenario(t, func(s *stage) {

@@ -78,12 +78,6 @@ func TestAStepIsRefusedOnGroundsThatNobodyMayAcknowledge(t *testing.T) {
 			time.Sleep(16 * time.Second)
 			return s.Rollback
 		}, "candidates leader", "not renewed"},
-		"a dead leader": {func(s *stage) mover {
-			s.poses("a", "auto")
-			s.lies("a", "sealed")
-			time.Sleep(16 * time.Second)
-			return s.Rollback
-		}, "leader", "not renewed"},
 		"no leader": {func(s *stage) mover {
 			s.poses("a", "auto")
 			s.lies("", "sealed")
@@ -214,15 +208,6 @@ func TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard(t *testing.T) {
 			s.server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "heart"}})
 		})
 		s.goes(s.Advance, migrate.Sealed)
-	})
-}
-
-// TestTheWayBackNeedsSomebodyToLead: a legacy pod, unless that is acknowledged.
-func TestTheWayBackNeedsSomebodyToLead(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.joins("a")
-		s.refuses(s.Rollback, migrate.Options{}, "legacy-pods")
-		s.goes(s.Rollback, migrate.Legacy, "legacy-pods")
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -102,15 +101,4 @@ func TestM9TheSelectorMatchesTheHolderOfARecord(t *testing.T) {
 			s.goes(s.Clean, migrate.Clean, map[bool][]string{true: {"no-way-back"}, false: {"no-way-back", "selector"}}[match]...)
 		})
 	}
-}
-
-// TestANameThatNobodyUsedIsSaid: no legacy lock of that name was ever held.
-func TestANameThatNobodyUsedIsSaid(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.joins("a")
-		checks, err := s.Preflight(s.T.Context(), migrate.Sealed)
-		if text := string(apitest.Marshal(checks)); err != nil || !strings.Contains(text, "nobody was seen to hold the legacy lock lock") {
-			s.T.Errorf("the checks are %s, %v", text, err)
-		}
-	})
 }

@@ -27,8 +27,6 @@ var (
 	// clone is a path that only a clone of the repository has, and page the address of a document.
 	clone = regexp.MustCompile(`(?:^|[^\w/-])(?:config|docs)/[\w-]+`)
 	page  = regexp.MustCompile(`https://github\.com/zonelect/zonelect/blob/main/([\w/.-]+\w)`)
-	// asItIs tells people to apply what binds another account than theirs.
-	asItIs = regexp.MustCompile(`(?i)apply \W*config/operator/(lease|events|zone|pod|annotation|leader-for-life|dead-nodes|mode-auto)`)
 	// everywhere are the commands about what belongs to no namespace, or to all.
 	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|get nodes |create namespace |describe node |apply -k |zonelect (status -A))`)
 )
@@ -134,9 +132,6 @@ func TestEveryTextNamesCommandsThatThereAre(t *testing.T) {
 					t.Errorf("%s: %s: %s", name, command, fault(t, command))
 				}
 			}
-		}
-		if applied := asItIs.FindString(string(text)); applied != "" && filepath.Ext(name) == ".md" {
-			t.Errorf("%s: %q is for the service account my-operator alone", name, applied)
 		}
 	}
 	err := filepath.WalkDir(repository, func(name string, entry fs.DirEntry, err error) error {

@@ -43,7 +43,6 @@ should; the exit code is 1 then. "->" is what helps.
 ClusterRole zonelect-audit grants the rights. With fewer rights, a note says what is not known.`
 
 const auditExample = `  kubectl zonelect audit -A                                 # all elections of the cluster
-  kubectl zonelect audit -n openshift-operators --for 5m    # those of a namespace with long leases
   kubectl zonelect audit -A -o json | jq -r '.elections[] | select(.kind == "leader-for-life").name'`
 
 // auditReport is what audit found, as it is printed.

@@ -48,8 +48,9 @@ func (s *statusCommand) table(found []inspect.Election, now time.Time) (names []
 		if st.Vacancy != nil && zone != "" {
 			zone = "(" + zone + ")"
 		}
-		rows = append(rows, shown(e.Namespace, e.Name, string(st.State), leader, zone, age(since, now), failoverCell(st.LastFailover, now), candidatesCell(st),
-			string(st.Phase), legacyCell(st.Legacy), age(l.Renewed, now), token, podName(l.Pod), l.Node, st.Holder().Waiting))
+		rows = append(rows, shown(e.Namespace, e.Name, string(st.State), leader, zone, age(since, now),
+			failoverCell(st.LastFailover, now), candidatesCell(st), string(st.Phase), legacyCell(st.Legacy),
+			age(l.Renewed, now), token, podName(l.Pod), l.Node, st.Holder().Waiting))
 	}
 	return names, rows
 }

@@ -273,7 +273,8 @@ func (d *demoCommand) end(ctx context.Context) {
 	var left []coordinationv1.Lease
 	var err error
 	for range 2 { // the second time none should be left
-		left, err = rawapi.List[coordinationv1.Lease](ctx, d.cluster.Coordination, apierror.Leases, d.cluster.namespace, labels.SelectorFromSet(d.labels()).String())
+		selector := labels.SelectorFromSet(d.labels()).String()
+		left, err = rawapi.List[coordinationv1.Lease](ctx, d.cluster.Coordination, apierror.Leases, d.cluster.namespace, selector)
 		for _, l := range left {
 			err = errors.Join(err, d.lease(l.Name).Delete(ctx, l.UID, ""))
 		}

@@ -47,8 +47,11 @@ func newHandover(env *environment) *cobra.Command {
 		Example: handoverExample,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if h.to.Identity != "" && h.to.Zone != "" {
+			switch f := c.Flags(); {
+			case f.Changed("to") && f.Changed("to-zone"):
 				return usage("use either --to or --to-zone, not both")
+			case f.Changed("to") && h.to.Identity == "", f.Changed("to-zone") && h.to.Zone == "":
+				return usage("the next leader is empty") // as a script's variable may be
 			}
 			return h.run(c.Context(), args[0])
 		},

@@ -50,12 +50,9 @@ type world struct {
 	denied bool              // nothing is permitted
 	sick   map[string]string // why candidates are unhealthy, by identity
 	lacks  map[string]bool   // what service accounts may not do, as in "update leases"
-
-	mu   sync.Mutex
-	cuts []context.CancelFunc
 }
 
-// ServeHTTP serves requests that cut can end, and access reviews, which the server in memory does not know.
+// ServeHTTP serves access reviews, too, which the server in memory does not know.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 	a.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	switch {
@@ -71,20 +68,7 @@ func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 		apitest.Reply(a, http.StatusCreated, review)
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	w.mu.Lock()
-	w.cuts = append(w.cuts, cancel)
-	w.mu.Unlock()
-	w.server.ServeHTTP(a, r.WithContext(ctx))
-}
-
-// cut ends every request that is being served.
-func (w *world) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, cancel := range w.cuts {
-		cancel()
-	}
+	w.server.ServeHTTP(a, r)
 }
 
 func newWorld(t *testing.T) *world {

@@ -109,7 +109,8 @@ func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
 				w.attacked(hostile)
 				w.before(func(verb, _ string) (int, apitest.Object) {
 					if verb == refused {
-						return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", "admission webhook denied the request: "+hostile, hostile, hostile, hostile)
+						reason := "admission webhook denied the request: " + hostile
+						return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", reason, hostile, hostile, hostile)
 					}
 					return 0, nil
 				})

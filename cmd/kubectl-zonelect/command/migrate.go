@@ -50,13 +50,12 @@ type taking = func(*migrate.Migration, context.Context, migrate.Options) (migrat
 
 func newMigrate(env *environment) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "migrate",
-		Short: "Move a lock off a leader-for-life ConfigMap or an election record, and back",
-		Long:  migrateLong,
-		Example: `  kubectl zonelect migrate plan my-operator
-  kubectl zonelect migrate advance my-operator`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use:     "migrate",
+		Short:   "Move a lock off a leader-for-life ConfigMap or an election record, and back",
+		Long:    migrateLong,
+		Example: `  kubectl zonelect migrate plan my-operator`,
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
 		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  kubectl zonelect migrate advance my-operator --dry-run       # what it would change

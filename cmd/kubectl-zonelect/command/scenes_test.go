@@ -103,10 +103,6 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 		}
 		w.hosts("op-b", "zb", func(p *corev1.Pod, _ *corev1.Node) { p.UID = "of-another" })
 	}
-	alone := func(w *world) {
-		w.deletePod("op-b")
-		w.deletePod("op-c")
-	}
 	for _, tc := range []scene{
 		{"is-held", "status op", nil},
 		{"is-held-list", "status", nil},
@@ -129,11 +125,6 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 		}},
 		{"status-all-evacuated", "status op", lease(on(record.AnnotationEvacuated, "zc,za,zb"))},
 		{"status-garbage", "status op", lease(on(record.AnnotationEvacuated, "zb=soon"))},
-		{"status-label-of-others", "status", func(w *world) {
-			l := newLease("foreign", "op-x_1", "zx")
-			l.Labels, l.OwnerReferences = map[string]string{presence.Label: "op"}, []metav1.OwnerReference{byPod("../../x")}
-			w.putLease(l)
-		}},
 
 		{"doctor-healthy", "doctor op", nil},
 		{"doctor-silent", "doctor op", lease(renewed(time.Minute))},
@@ -175,7 +166,8 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 			w.putConfigMap("op", nil, byPod("old-0"))
 		}},
 		{"hint-lonely", "doctor op", func(w *world) {
-			alone(w)
+			w.deletePod("op-b")
+			w.deletePod("op-c")
 			w.putLease(led(on(record.AnnotationPod, "")))
 		}},
 		{"hint-new", "doctor op", func(w *world) {

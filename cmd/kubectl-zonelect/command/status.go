@@ -48,8 +48,7 @@ const statusExample = `  kubectl zonelect status                      # all lock
   kubectl zonelect status my-operator          # one lock, with its candidates
   kubectl zonelect status my-operator -w       # what changes
   kubectl zonelect status -A -o wide           # the whole cluster, with pods and nodes
-  kubectl zonelect status -A -o json | jq '.items[] | select(.status.nobodyLeads)'
-  kubectl zonelect status my-operator -o jsonpath='{.status.leader.token}'`
+  kubectl zonelect status -A -o json | jq '.items[] | select(.status.nobodyLeads)'`
 
 // statusCommand is one call of status.
 type statusCommand struct {

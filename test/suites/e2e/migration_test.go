@@ -114,7 +114,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	stranger(exitError, "status op", `needs verb "get" on leases`, "ClusterRole zonelect-status grants that")
 	stranger(exitError, "migrate plan op", "ClusterRole zonelect-migrate grants that")
 	run(exitError, "status op", "there is no lock op")
-	run(exitUsage, "status -o nonsense", "use one of")
+	run(exitUsage, "status -o nonsense", "allowed formats are")
 	old := m.enter(t, forLife(), "za", "old")
 	await(t, old, "leading", time.Time{})
 	run(exitOK, "status op", "absent", "legacy", "pod/"+old.Identity)
