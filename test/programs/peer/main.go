@@ -35,7 +35,6 @@ func main() {
 	lease := f.Duration("lease-duration", 15*time.Second, "")
 	deadline := f.Duration("renew-deadline", 10*time.Second, "")
 	retry := f.Duration("renew-interval", 2*time.Second, "")
-	release := f.Bool("release", true, "release the Lease at the end")
 	_ = f.Parse(os.Args[1:])
 
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -64,7 +63,7 @@ func main() {
 				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 			},
 			LeaseDuration: *lease, RenewDeadline: *deadline, RetryPeriod: *retry,
-			ReleaseOnCancel: *release,
+			ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) { w.lead(ctx, leases.token.Load()) },
 				OnStoppedLeading: func() {},
