@@ -25,19 +25,19 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         23080, // without comments and blanks
-	"lines of tests":        47317,
-	"tokens of code":        174077,
-	"tokens of tests":       411424,
+	"lines of code":         21455, // without comments and blanks
+	"lines of tests":        45239,
+	"tokens of code":        161826,
+	"tokens of tests":       391686,
 	"words of Markdown":     27807,
 	"direct requirements":   9,   // of the root module
-	"exported names":        227, // of the root module, without fields
-	"options":               28,  // fields of operator.Options
-	"flags":                 15,  // of an operator
-	"packages of internal":  22,  // the root module's
-	"lines of over 140":     664,
-	"lines of an afternoon": 2872, // of the files of docs/reading.md
-	"files of over 500":     8,
+	"exported names":        215, // of the root module, without fields
+	"options":               19,  // fields of operator.Options
+	"flags":                 13,  // of an operator
+	"packages of internal":  16,  // the root module's
+	"lines of over 140":     489,
+	"lines of an afternoon": 2841, // of the files of docs/reading.md
+	"files of over 500":     6,
 }
 
 func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {

@@ -32,7 +32,8 @@ var outside = map[string]string{
 // house says which packages, besides the standard library, each package may import, or one file of it. What
 // no file of it imports is not allowed.
 var house = map[string]string{
-	"election":                  "backoff logr otel election/internal/metrics election/internal/rules election/status election/timing internal/live internal/requests internal/sleep locks",
+	"election": "backoff logr otel election/internal/metrics election/internal/rules election/status election/timing " +
+		"internal/live internal/requests internal/sleep locks",
 	"election/internal/metrics": "otel locks",
 	"election/internal/rules":   "election/status internal/requests locks",
 	"election/status":           "",
@@ -46,31 +47,43 @@ var house = map[string]string{
 
 	"locks/multilock":                    "kubernetes election/timing internal/presence locks locks/lease locks/ownerref",
 	"locks/multilock/internal/candidate": "backoff internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
-	"locks/multilock/shield":             "backoff kubernetes logr internal/legacypods internal/live internal/phase internal/presence internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock locks/multilock/internal/candidate locks/ownerref",
-	"locks/multilock/twin":               "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
+	"locks/multilock/shield": "backoff kubernetes logr internal/legacypods internal/live internal/phase internal/presence " +
+		"internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock " +
+		"locks/multilock/internal/candidate locks/ownerref",
+	"locks/multilock/twin": "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks " +
+		"locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
-	"migrate":                  "kubernetes internal/apierror internal/inspect internal/legacypods internal/rawapi internal/record internal/sleep locks locks/multilock locks/ownerref",
-	"operator":                 "kubernetes logr otel pflag election election/status election/timing internal/environment internal/legacypods internal/phase internal/plain internal/presence internal/record internal/transport locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin operator/internal/events zone",
+	"migrate": "kubernetes internal/apierror internal/inspect internal/legacypods internal/rawapi internal/record " +
+		"internal/sleep locks locks/multilock locks/ownerref",
+	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment " +
+		"internal/legacypods internal/phase internal/plain internal/presence internal/record internal/transport " +
+		"locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin " +
+		"operator/internal/events zone",
 	"operator/internal/events": "kubernetes logr election election/status internal/environment",
 
 	"zone": "election election/status locks",
 
 	"zone/lookup.go": "kubernetes locks",
 
-	"internal/apierror":    "kubernetes locks",
-	"internal/environment": "kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield locks/multilock/twin locks/ownerref zone",
-	"internal/inspect":     "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record internal/requests internal/sleep locks locks/multilock locks/ownerref",
-	"internal/legacypods":  "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
-	"internal/live":        "",
-	"internal/phase":       "kubernetes logr election/timing internal/presence internal/rawapi internal/record locks locks/lease locks/ownerref",
-	"internal/plain":       "logr",
-	"internal/presence":    "backoff kubernetes logr election/timing internal/apierror internal/live internal/rawapi internal/record internal/sleep locks",
-	"internal/rawapi":      "kubernetes internal/apierror internal/live internal/record locks",
-	"internal/record":      "kubernetes logr locks",
-	"internal/requests":    "locks",
-	"internal/shieldmap":   "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
-	"internal/sleep":       "",
-	"internal/transport":   "kubernetes election/timing internal/live",
+	"internal/apierror": "kubernetes locks",
+	"internal/environment": "kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record " +
+		"internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield " +
+		"locks/multilock/twin locks/ownerref zone",
+	"internal/inspect": "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record " +
+		"internal/requests internal/sleep locks locks/multilock locks/ownerref",
+	"internal/legacypods": "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
+	"internal/live":       "",
+	"internal/phase": "kubernetes logr election/timing internal/presence internal/rawapi internal/record locks locks/lease " +
+		"locks/ownerref",
+	"internal/plain": "logr",
+	"internal/presence": "backoff kubernetes logr election/timing internal/apierror internal/live internal/rawapi internal/record " +
+		"internal/sleep locks",
+	"internal/rawapi":    "kubernetes internal/apierror internal/live internal/record locks",
+	"internal/record":    "kubernetes logr locks",
+	"internal/requests":  "locks",
+	"internal/shieldmap": "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
+	"internal/sleep":     "",
+	"internal/transport": "kubernetes election/timing internal/live",
 }
 
 // testKits may import testing and everything, and only tests may import them: a program that uses
