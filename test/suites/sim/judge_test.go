@@ -30,6 +30,8 @@ type judge struct {
 	made   func(by *process) // called when a record is created
 	gone   time.Time         // when it was deleted last
 
+	endless bool // no candidate that sees the record takes the lock by time alone, deleted or not
+
 	tampered time.Time // the last manual change, see tamper
 	victim   *process  // the holder of the lock then
 
@@ -121,7 +123,10 @@ func (j *judge) wrote(by *process, after *locks.Record) {
 	j.changed(&j.lease, by, after)
 	if after == nil {
 		j.gone = time.Now()
-	} else if !existed {
+		return
+	}
+	j.endless = after.LeaseDuration == 0
+	if !existed {
 		j.made(by)
 	}
 }
@@ -154,11 +159,11 @@ func (j *judge) wroteLegacy(by *process, after *locks.Record) {
 	j.changed(&j.legacy, by, after)
 }
 
-// settled reports whether the record's last deletion is longer ago than that.
+// settled reports whether the record's last deletion is longer ago than that, and a deletion now delays nobody for ever.
 func (j *judge) settled(since time.Duration) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.gone.IsZero() || time.Since(j.gone) > since
+	return !j.endless && (j.gone.IsZero() || time.Since(j.gone) > since)
 }
 
 func (j *judge) changed(h *held, by *process, after *locks.Record) {
