@@ -23,8 +23,7 @@ import (
 
 func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		plain := s.StartPlain("plain")
 		s.Waits(plain, "dual")
 		s.Server.Delete(multilocktest.PodsPath + "a")
@@ -49,23 +48,20 @@ func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 
 func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		s.RefuseTo("update", multilocktest.MapPath)
 		s.Phase("sealed", 2)
 		plain := s.StartPlain("plain")
 		a.Stop()
 		s.Waits(plain, "not sealed")
 		s.Refuses(nil)
-		b := s.Start("b")
-		b.Leads()
+		b := s.Leader("b")
 		s.Stands(ownerref.Sealed)
 		b.Stop()
 		plain.Leads()
 	})
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		a.Ends()
 		s.Server.Delete(multilocktest.LeasePath) // and the phase with it
 		plain := s.StartPlain("plain")
@@ -74,8 +70,7 @@ func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testi
 		plain.Leads()
 	})
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		a.Stop()
 		s.Phase("sealed", 2)
 		s.RefuseTo("get", multilocktest.MapPath)
@@ -117,8 +112,7 @@ func TestM12APhaseThatChangesDuringALookCounts(t *testing.T) {
 	for phase, why := range map[string]string{"dual": "dual", "sealed": "not sealed"} {
 		t.Run(phase, func(t *testing.T) {
 			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-				a := s.Start("a")
-				a.Leads()
+				a := s.Leader("a")
 				a.Ends()
 				shield := apitest.Clone(s.Server.Objects[multilocktest.MapPath])
 				s.Server.Delete(multilocktest.MapPath)

@@ -69,7 +69,7 @@ func TestThePresenceOfACandidateInModeLeaseSaysWhatItWaitsFor(t *testing.T) {
 		a.Leads()
 		s.Phase("dual", 1)
 		a.Loses()
-		if o := s.Presence("a"); !strings.Contains(o.Waiting, "dual") {
+		if o := presenceOf(s, "a"); !strings.Contains(o.Waiting, "dual") {
 			t.Errorf("it waits for %q", o.Waiting)
 		}
 	})
@@ -229,6 +229,17 @@ func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
 	}
 }
 
+// presenceOf returns the presence of a pod, which must have one.
+func presenceOf(s *multilocktest.Stage, pod string) presence.Object {
+	s.T.Helper()
+	all := s.Presences()
+	i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Pod.Name == pod })
+	if i < 0 {
+		s.T.Fatalf("pod %s has no presence among %+v", pod, all)
+	}
+	return all[i]
+}
+
 // leaseExists has the Lease exist, so that a create request is for a presence.
 func leaseExists(s *multilocktest.Stage) {
 	s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}})
@@ -270,7 +281,7 @@ func TestAnIdleCandidateInModeLeaseHasThreeWatchesAndNothingElse(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.StartPlain("a").Leads()
 		time.Sleep(time.Second)
-		before := s.Presence("a")
+		before := presenceOf(s, "a")
 		s.Forget()
 		const span = 5 * time.Minute
 		for range 6 {
@@ -281,7 +292,7 @@ func TestAnIdleCandidateInModeLeaseHasThreeWatchesAndNothingElse(t *testing.T) {
 			}
 			s.Forget()
 		}
-		if after := s.Presence("a"); after != before {
+		if after := presenceOf(s, "a"); after != before {
 			t.Errorf("its presence was %+v, and is %+v", before, after)
 		}
 	})
@@ -350,7 +361,7 @@ func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) 
 		a.Leads()
 		time.Sleep(time.Second)
 		s.Forget()
-		s.Server.Delete(multilocktest.LeasesPath + "/" + s.Presence("a").Name)
+		s.Server.Delete(multilocktest.LeasesPath + "/" + presenceOf(s, "a").Name)
 		synctest.Wait()
 		if n := made(s); n != 1 {
 			t.Errorf("right after the first deletion it was recreated %d times", n)
@@ -385,7 +396,7 @@ func TestACandidateThatIsToEndComesLast(t *testing.T) {
 			pod["metadata"].(apitest.Object)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 		})
 		for pod, want := range map[string]string{"b": "campaign", "c": "deleted", "d": ""} {
-			if got := s.Presence(pod).Unhealthy; !strings.Contains(got, want) || (got == "") != (want == "") {
+			if got := presenceOf(s, pod).Unhealthy; !strings.Contains(got, want) || (got == "") != (want == "") {
 				t.Errorf("the presence of %s says %q", pod, got)
 			}
 		}

@@ -30,8 +30,7 @@ func TestACandidateThatMayNotWatchTheConfigMapDoesNotLeadAndSaysSo(t *testing.T)
 
 func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		s.RefuseTo("watch", multilocktest.MapsPath)
 		time.Sleep(11 * time.Minute) // the watch that was permitted has ended by then
 		a.Stays()
@@ -44,8 +43,7 @@ func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *tes
 // renewal writes the ConfigMap.
 func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		time.Sleep(500 * time.Millisecond)
 		s.Phase("dua1", 0)
 		s.PhaseIs("dual")
@@ -64,8 +62,7 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 // soon as a finalizer lets the old one go. Whoever leads next waits for that.
 func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		b := s.Start("b")
 		s.Shielded(2)
 		condemn := func(o apitest.Object) {
@@ -116,8 +113,7 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 // no longer has the history since then, and says so every time.
 func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		time.Sleep(3 * time.Second)
 		s.Server.Compact()
 		s.Forget()
@@ -151,8 +147,7 @@ func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.
 // through, which shows it that its watches are silent.
 func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		time.Sleep(time.Minute)
 		a.Way.Muted.Add(1)
 		s.Holds("old")

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
@@ -49,8 +50,7 @@ func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T)
 
 func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		s.RefuseTo("create", multilocktest.MapsPath)
 		s.Server.Delete(multilocktest.MapPath)
 		s.LosesToLegacy(a, 0)
@@ -91,8 +91,7 @@ func TestM3WhatAHolderSendsEndsWithItsTerm(t *testing.T) {
 
 func TestASealOutlivesTheLease(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		s.Phase("sealed", 2)
 		a.Stays()
 		s.Stands(ownerref.Sealed)
@@ -102,16 +101,14 @@ func TestASealOutlivesTheLease(t *testing.T) {
 		s.PhaseIs("sealed")
 		a.Ends()
 		s.Server.Delete(multilocktest.LeasePath)
-		b := s.Start("b")
-		b.Leads()
+		s.Leader("b")
 		s.PhaseIs("sealed")
 	})
 }
 
 func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		s.Phase("sealed", 2)
 		s.Start("b")
 		s.StartPlain("plain")
@@ -154,8 +151,7 @@ func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 
 func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		b := s.Start("b")
 		a.Way.Cut.Store(true)
 		s.Phase("legacy", 2)
@@ -175,8 +171,7 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 
 func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		s.Server.Delete(multilocktest.PodsPath + "a")
 		for _, presence := range s.ConfigMap().Presences {
 			s.Server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + presence.Name)
@@ -221,7 +216,9 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 
 func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.LandsLate(4*time.Second, multilocktest.MapsPath)
+		s.Server.Landing = func(r *http.Request) bool {
+			return !strings.HasPrefix(r.URL.Path, multilocktest.MapsPath) || sleep.For(r.Context(), 4*time.Second) == nil
+		}
 		a := s.Start("a")
 		time.Sleep(time.Minute)
 		a.Leads()

@@ -15,8 +15,7 @@ import (
 // of renewals then.
 func TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		a := s.Start("a")
-		a.Leads()
+		a := s.Leader("a")
 		s.Server.Delete(multilocktest.MapPath)
 		synctest.Wait()
 		a.Stays()

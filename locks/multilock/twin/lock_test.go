@@ -8,7 +8,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -112,8 +111,13 @@ func twinOf(governing, legacy locks.Lock) *both {
 // put writes a record into one of the locks, whatever it holds.
 func (p *pair) put(lock *memory.Lock, r locks.Record) locks.Snapshot {
 	p.t.Helper()
-	now := p.read(lock)
-	s, err := lock.Write(p.t.Context(), now.Version, r)
+	return p.write(lock, p.read(lock).Version, r)
+}
+
+// write writes a record at that version.
+func (p *pair) write(lock locks.Lock, base locks.Version, r locks.Record) locks.Snapshot {
+	p.t.Helper()
+	s, err := lock.Write(p.t.Context(), base, r)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -254,9 +258,7 @@ func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {
 		t.Errorf("wrote over another's record, with %v", err)
 	}
 	p.put(p.legacy, locks.Record{})
-	if _, err := twin.Write(t.Context(), locks.Version{}, ours("a", 2)); err != nil {
-		t.Fatal(err)
-	}
+	p.write(twin, locks.Version{}, ours("a", 2))
 	if now := p.read(p.legacy); now.Record != ours("a", 2) || now.Version.UID != bare.Version.UID {
 		t.Errorf("the object is %+v", now)
 	}
@@ -302,14 +304,11 @@ func TestTheLeaseThatIsGoneIsConfirmedToBeGone(t *testing.T) {
 	p.put(p.governing, ours("a", 2))
 	p.put(p.legacy, ours("a", 4))
 	twin, _, _ := p.twin()
-	events, ctx := make(chan locks.Event), t.Context()
-	from := p.read(twin)
-	go func() { _ = twin.Watch(ctx, from.Version, events) }()
+	events, from := make(chan locks.Event), p.read(twin).Version
+	go func() { _ = twin.Watch(t.Context(), from, events) }()
 	p.governing.Delete()
 	gone := <-events
-	if _, err := twin.Write(ctx, gone.Snapshot.Version, ours("b", 20)); err != nil {
-		t.Error(err)
-	}
+	p.write(twin, gone.Snapshot.Version, ours("b", 20))
 }
 
 // TestATwinIsBarredIfItsLeaseIs.
@@ -329,10 +328,7 @@ func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
 	twin, governing, legacy := p.twin()
 	base := locks.Version{}
 	for second := range 3 {
-		s, err := twin.Write(t.Context(), base, ours("a", second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := p.write(twin, base, ours("a", second))
 		first, second := p.read(p.legacy).Version.Number, p.read(p.governing).Version.Number
 		if first >= second || s.Version.Number != second {
 			t.Errorf("legacy at %d, governing at %d, both at %d", first, second, s.Version.Number)
@@ -350,10 +346,7 @@ func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
 func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 	p := newPair(t)
 	twin, governing, _ := p.twin()
-	whole, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := p.write(twin, locks.Version{}, ours("a", 1))
 	governing.Set(lockstest.Fault{Err: locks.ErrConflict}) // which would mean that nothing was written
 	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 3)); err == nil || errors.Is(err, locks.ErrConflict) {
 		t.Errorf("half a write ended with %v", err)
@@ -366,9 +359,8 @@ func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 5)); !errors.Is(err, locks.ErrConflict) {
 		t.Errorf("a write at the version before half a write: %v", err)
 	}
-	again, err := twin.Write(t.Context(), half.Version, ours("a", 5))
-	if err != nil || again.Record != ours("a", 5) {
-		t.Errorf("wrote %+v, %v", again, err)
+	if again := p.write(twin, half.Version, ours("a", 5)); again.Record != ours("a", 5) {
+		t.Errorf("wrote %+v", again)
 	}
 }
 
@@ -388,10 +380,7 @@ func TestS1AWriteWhoseLegacySideSomebodyOverwroteRenewsNothing(t *testing.T) {
 	p := newPair(t)
 	steals := func() {}
 	twin := twinOf(overwritten{p.governing, func() { steals() }}, p.legacy)
-	s, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := p.write(twin, locks.Version{}, ours("a", 1))
 	steals = func() {
 		p.put(p.legacy, theirs("b", 3))
 		p.read(twin) // as its watch does
@@ -410,49 +399,43 @@ func TestAVersionOfAnotherLockIsNotWrittenUpon(t *testing.T) {
 	}
 }
 
-// listen collects the events of a watch until the test ends.
+// listen watches until the test ends, and returns a function that returns what was told since the last call.
 func listen(t *testing.T, twin *both, from locks.Version) (told func() []locks.Event) {
 	ctx, cancel := context.WithCancel(t.Context())
-	events, ended := make(chan locks.Event), make(chan struct{})
-	var mu sync.Mutex
-	var all []locks.Event
+	events, ended := make(chan locks.Event, 1000), make(chan struct{})
 	go func() {
 		defer close(ended)
-		watched := make(chan struct{})
-		go func() {
-			defer close(watched)
-			_ = twin.Watch(ctx, from, events)
-		}()
+		_ = twin.Watch(ctx, from, events)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return func() (all []locks.Event) {
+		synctest.Wait()
 		for {
 			select {
 			case e := <-events:
-				mu.Lock()
 				all = append(all, e)
-				mu.Unlock()
-			case <-watched:
-				return
+			default:
+				return all
 			}
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
-	return func() []locks.Event {
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		list := all
-		all = nil
-		return list
 	}
+}
+
+// toldOne returns what a watch was told of, which must be one state.
+func toldOne(t *testing.T, told func() []locks.Event) locks.Snapshot {
+	t.Helper()
+	events := told()
+	if len(events) != 1 {
+		t.Fatalf("told %+v, want one state", events)
+	}
+	return events[0].Snapshot
 }
 
 func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
 		twin, _, _ := p.twin()
-		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := p.write(twin, locks.Version{}, ours("a", 1))
 		told := listen(t, twin, first.Version)
 		if events := told(); len(events) > 0 {
 			t.Fatalf("told of nothing new: %+v", events)
@@ -463,8 +446,8 @@ func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 			t.Fatalf("told half a write at once: %+v", events)
 		}
 		whole := p.put(p.governing, ours("b", 3))
-		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "b" || events[0].Snapshot.Version.Number != whole.Version.Number {
-			t.Fatalf("told %+v, want the whole of it", events)
+		if s := toldOne(t, told); s.Record.Holder != "b" || s.Version.Number != whole.Version.Number {
+			t.Fatalf("told %+v, want the whole of it", s)
 		}
 		p.put(p.legacy, given(ours("b", 4)))
 		time.Sleep(halfWriteHold / 2)
@@ -472,13 +455,13 @@ func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 			t.Fatalf("told half a release at once: %+v", events)
 		}
 		p.put(p.governing, given(ours("b", 4)))
-		if events := told(); len(events) != 1 || events[0].Snapshot.Record != given(ours("b", 4)) {
-			t.Fatalf("told %+v, want the release", events)
+		if s := toldOne(t, told); s.Record != given(ours("b", 4)) {
+			t.Fatalf("told %+v, want the release", s)
 		}
 		p.put(p.legacy, ours("c", 5))
 		time.Sleep(halfWriteHold)
-		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "c" || !events[0].Snapshot.Partial {
-			t.Fatalf("told %+v, want half a write after %v", events, halfWriteHold)
+		if s := toldOne(t, told); s.Record.Holder != "c" || !s.Partial {
+			t.Fatalf("told %+v, want half a write after %v", s, halfWriteHold)
 		}
 	})
 }
@@ -517,23 +500,20 @@ func TestAWatchTellsAtOnceWhatALegacyElectorWrote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
 		twin, _, _ := p.twin()
-		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := p.write(twin, locks.Version{}, ours("a", 1))
 		told := listen(t, twin, first.Version)
 		told()
 		p.put(p.legacy, theirs("L", 2))
-		if events := told(); len(events) != 1 || !strings.Contains(events[0].Snapshot.Record.Holder, "legacy: L") {
-			t.Fatalf("told %+v", events)
+		if s := toldOne(t, told); !strings.Contains(s.Record.Holder, "legacy: L") {
+			t.Fatalf("told %+v", s)
 		}
 		p.legacy.Delete()
-		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "a" || !events[0].Snapshot.Partial {
-			t.Fatalf("told %+v, want that the Lease's holder is the one left", events)
+		if s := toldOne(t, told); s.Record.Holder != "a" || !s.Partial {
+			t.Fatalf("told %+v, want that the Lease's holder is the one left", s)
 		}
 		p.governing.Delete()
-		if events := told(); len(events) != 1 || events[0].Snapshot.Version.Exists() {
-			t.Fatalf("told %+v, want that nothing is left", events)
+		if s := toldOne(t, told); s.Version.Exists() {
+			t.Fatalf("told %+v, want that nothing is left", s)
 		}
 	})
 }
@@ -573,10 +553,7 @@ func TestAHistoryThatWentBackIsRead(t *testing.T) {
 	twin, _, _ := p.twin()
 	base := locks.Version{}
 	for second := range 5 {
-		s, err := twin.Write(t.Context(), base, ours("a", second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := p.write(twin, base, ours("a", second))
 		base = s.Version
 	}
 	p.governing.Restore(ours("b", 1))

@@ -85,6 +85,14 @@ func (s *phaseStage) start(name string, change ...func(*Config)) *phaseSeat {
 	return &phaseSeat{s.Elect(twin, name, way), twin}
 }
 
+// leader starts a candidate that leads at once.
+func (s *phaseStage) leader(name string, change ...func(*Config)) *phaseSeat {
+	s.T.Helper()
+	c := s.start(name, change...)
+	s.leads(c, 0)
+	return c
+}
+
 // phase sets the phase on the Lease, as a migration tool does. It lets a second pass
 // first: a leader that mended its record less than a second ago mends it no sooner.
 func (s *phaseStage) phase(phase record.Phase) {
@@ -169,8 +177,7 @@ func onLegacyAlone(_, path string) bool {
 
 func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		s.leads(a, 0)
+		a := s.leader("a")
 		b := s.start("b")
 		if got := s.OnLease(); record.StageOf(got.Version) != (record.Stage{Phase: record.PhaseDual, Step: 1}) || record.LegacyOf(got.Version) != (record.Legacy{Resource: "endpoints", Name: "lock", Elected: true}) {
 			t.Errorf("the Lease says %+v", got.Version.Opaque)
@@ -307,8 +314,7 @@ func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "theirs", Labels: theirOwn, Annotations: theirOwn},
 			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1"}}}}, //nolint:staticcheck // the same
 		})
-		a := s.start("a")
-		s.leads(a, 0)
+		a := s.leader("a")
 		s.held("a, a")
 		s.phase(record.PhaseClean)
 		s.Server.Mu.Lock()
@@ -344,8 +350,7 @@ func TestALegacyLockThatIsOutOfReachInCleanIsNoMatter(t *testing.T) {
 // TestOnTheWayBackALegacyLeaderEndsTheTerm, and the cause says who it is.
 func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		s.leads(a, 0)
+		a := s.leader("a")
 		s.phase(record.PhaseClean)
 		s.put(theirs("L", 1))
 		a.Stays()
@@ -380,8 +385,7 @@ func TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf(t *testi
 	} {
 		t.Run(what, func(t *testing.T) {
 			phaseScenario(t, func(s *phaseStage) {
-				a := s.start("a")
-				s.leads(a, 0)
+				a := s.leader("a")
 				time.Sleep(3 * twinInterval / 2) // a renewal has noted the token, and none is under way
 				var recovered atomic.Bool
 				s.Server.Mu.Lock()
@@ -454,8 +458,7 @@ func TestNobodyWaitsForTheLookUpOfALegacyPod(t *testing.T) {
 func TestSealedByHandIsTakenForDual(t *testing.T) {
 	for _, mode := range []multilock.Mode{multilock.Auto, multilock.Dual} {
 		phaseScenario(t, func(s *phaseStage) {
-			a := s.start("a", inMode(mode))
-			s.leads(a, 0)
+			a := s.leader("a", inMode(mode))
 			s.phase(record.PhaseSealed)
 			s.writes(false)
 			plain := s.StartPlain("plain")
@@ -469,8 +472,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 
 func TestInModeDualACandidateDoesNotGoBeyond(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		d := s.start("d", inMode(multilock.Dual))
-		s.leads(d, 0)
+		d := s.leader("d", inMode(multilock.Dual))
 		a := s.start("a")
 		s.phase(record.PhaseClean)
 		if _, err := d.Loses(); !errors.Is(err, election.ErrWithdrawn) || !strings.Contains(err.Error(), "mode auto") {

@@ -8,7 +8,6 @@ package multilocktest
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,7 +28,6 @@ import (
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -164,6 +162,14 @@ func (s *Stage) Start(name string, change ...func(*shield.Config)) *Seat {
 	defer synctest.Wait()
 	defer time.Sleep(5 * time.Second)
 	return s.Elect(s.Shield(name, to, change...), name, to)
+}
+
+// Leader starts a candidate that leads.
+func (s *Stage) Leader(name string) *Seat {
+	s.T.Helper()
+	c := s.Start(name)
+	c.Leads()
+	return c
 }
 
 // Config returns the configuration of a candidate in a pod of that name.
@@ -327,24 +333,4 @@ func (s *Stage) Presences() []presence.Object {
 	all, err := presence.List(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", "lock")
 	s.must(err)
 	return all
-}
-
-// Presence returns that of a pod, which must have one.
-func (s *Stage) Presence(pod string) presence.Object {
-	s.T.Helper()
-	all := s.Presences()
-	i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Pod.Name == pod })
-	if i < 0 {
-		s.T.Fatalf("pod %s has no presence among %+v", pod, all)
-	}
-	return all[i]
-}
-
-// LandsLate has each write land so late whose path begins with prefix.
-func (s *Stage) LandsLate(by time.Duration, prefix string) {
-	s.Server.Mu.Lock()
-	defer s.Server.Mu.Unlock()
-	s.Server.Landing = func(r *http.Request) bool {
-		return !strings.HasPrefix(r.URL.Path, prefix) || sleep.For(r.Context(), by) == nil
-	}
 }
