@@ -6,6 +6,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,27 @@ func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
 		}
 		if len(told) == 0 || len(told) > 3 || !strings.Contains(told[len(told)-1], "old (unreachable)") {
 			s.T.Errorf("it told %q", told)
+		}
+	})
+}
+
+// TestAwaitWaitsUntilTheLeaseSaysThePhaseToo: a backup has put it back, and the leader cannot write for three seconds.
+func TestAwaitWaitsUntilTheLeaseSaysThePhaseToo(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.goes(s.Advance, migrate.Sealed)
+		end := time.Now().Add(3 * time.Second)
+		s.server.Mu.Lock()
+		s.server.Before = func(verb, path string) (int, apitest.Object) {
+			if verb == "update" && path == leasePath && time.Now().Before(end) {
+				return http.StatusServiceUnavailable, apitest.Object{}
+			}
+			return 0, nil
+		}
+		s.server.Mu.Unlock()
+		s.phase("dual", "1")
+		if r := s.follows(migrate.Sealed); r.Lease.Phase != migrate.Sealed || r.Lease.Step != r.Step {
+			s.T.Errorf("the Lease says phase %s, step %d, and step %d is on the shield", r.Lease.Phase, r.Lease.Step, r.Step)
 		}
 	})
 }

@@ -66,11 +66,16 @@ func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
 }
 
 func TestAPodsServiceAccountIsTheWayIfThereIsNoKUBECONFIG(t *testing.T) {
+	env := writeFile(t, other("env"))
 	setenv(t, map[string]string{"KUBECONFIG": "", envInCluster: "10.0.0.1"})
 	home(t, "/absent/home")
 	namespaceFile = writeFile(t, "ns-file")
 	inClusterConfig = func() (*rest.Config, error) { return &rest.Config{Host: "https://10.0.0.1:443"}, nil }
 	if cfg, namespace, err := RESTConfig(""); err != nil || cfg.Host != "https://10.0.0.1:443" || namespace != "ns-file" {
 		t.Errorf("%+v, namespace %q, %v", cfg, namespace, err)
+	}
+	t.Setenv("KUBECONFIG", env)
+	if cfg, _, err := RESTConfig(""); err != nil || cfg.Host != "https://env:6443" {
+		t.Errorf("with one: %+v, %v", cfg, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/zonelect/zonelect/election/timing"
@@ -33,7 +34,7 @@ var self = operator.Options{Self: operator.SelfOptions{Identity: "me", PodName: 
 
 func TestAManagersElectionIsWhatItsOptionsSay(t *testing.T) {
 	o := options()
-	o.LeaseDuration, o.RenewDeadline = ptr.To(time.Minute), ptr.To(40*time.Second)
+	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = ptr.To(time.Minute), ptr.To(40*time.Second), ptr.To(4*time.Second)
 	with := self
 	with.Timing.RenewDeadline = 30 * time.Second
 	m, err := NewManager(nowhere, o, with)
@@ -44,11 +45,31 @@ func TestAManagersElectionIsWhatItsOptionsSay(t *testing.T) {
 		t.Errorf("the election is %+v", s)
 	}
 	got := m.Election.Timing()
-	if got.LeaseDuration != time.Minute || got.RenewDeadline != 30*time.Second || got.RenewInterval != timing.DefaultRenewInterval {
+	if got.LeaseDuration != time.Minute || got.RenewDeadline != 30*time.Second || got.RenewInterval != 4*time.Second {
 		t.Errorf("the timing is %+v", got)
 	}
 	if _, err := m.GuardedClient(); err != nil {
 		t.Errorf("GuardedClient: %v", err)
+	}
+	if m, err = NewManager(nowhere, o, self); err != nil || m.Election.Timing().RenewDeadline != 40*time.Second {
+		t.Errorf("without a timing of its own the election has not the manager's: %v", err)
+	}
+}
+
+// TestAGuardedClientReadsFromTheCache, as the manager's own does, and not from the API server.
+func TestAGuardedClientReadsFromTheCache(t *testing.T) {
+	var made []client.Options
+	o := options()
+	o.NewClient = func(config *rest.Config, with client.Options) (client.Client, error) {
+		made = append(made, with)
+		return client.New(config, with)
+	}
+	m, err := NewManager(nowhere, o, self)
+	if err == nil {
+		_, err = m.GuardedClient()
+	}
+	if err != nil || len(made) != 2 || made[1].Cache == nil || made[1].Cache.Reader != made[0].Cache.Reader {
+		t.Errorf("%v; clients were made with %+v", err, made)
 	}
 }
 
