@@ -124,8 +124,13 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	first := m.enter(t, trial.Zonelect, "zb", "new-0", auto...)
 	second := m.enter(t, trial.Zonelect, "zc", "new-1", auto...)
 	await(t, second, "following", time.Time{})
+	until(t, "both have announced themselves", func() bool {
+		list, err := g.client.CoordinationV1().Leases(g.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=op"})
+		return err == nil && len(list.Items) == 2
+	})
 	run(exitRefused, "migrate advance op --yes -l app=op", "armed", "legacy-pods", "FAILED")
-	run(exitOK, "status -o wide", "waiting", "dual", "zb:1,zc:1", "pod/"+old.Identity, "legacy pods that may still lead: "+old.Identity)
+	run(exitOK, "status -o wide", "waiting", "dual", "zb:1,zc:1", "pod/"+old.Identity,
+		"legacy pods that may still lead: ", old.Identity+" (alive)") // and the second's, if it was counted before it had announced itself
 	leader := m.awaitLeader(t, m.end(t, old), "the last legacy pod's end", first, second)
 
 	var status struct {
