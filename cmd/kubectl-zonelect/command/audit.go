@@ -89,7 +89,7 @@ func (a *auditCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.cluster, err = a.env.cluster(roleAudit, a.everywhere); err != nil {
+	if a.cluster, err = a.env.cluster("audit", a.everywhere); err != nil {
 		return err
 	}
 	all := auditReport{Inventory: map[string]int{}}

@@ -24,7 +24,6 @@ import (
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/demo"
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -47,13 +46,6 @@ the candidates' logs.`
 
 const demoExample = `  kubectl zonelect demo --context kind-trial -n scratch`
 
-// The labels of what a demonstration creates: of any, and of one.
-const (
-	demoLabel    = "app.kubernetes.io/managed-by"
-	demoValue    = "zonelect-demo"
-	demoRunLabel = "app.kubernetes.io/instance"
-)
-
 // demoCommand is one call of demo.
 type demoCommand struct {
 	env     *environment
@@ -70,6 +62,7 @@ type demoCommand struct {
 // candidate is one of a demonstration.
 type candidate struct {
 	demo.Wire
+	*operator.Election
 	stop context.CancelFunc
 }
 
@@ -86,7 +79,7 @@ func newDemo(env *environment) *cobra.Command {
 }
 
 func (d *demoCommand) run(ctx context.Context) (err error) {
-	if d.cluster, err = d.env.cluster(roleDemo, false); err != nil {
+	if d.cluster, err = d.env.cluster("demo", false); err != nil {
 		return err
 	}
 	// Three candidates in a pod, such as that of a shell, would be taken for one.
@@ -114,12 +107,12 @@ func (d *demoCommand) say(format string, args ...any) {
 
 // removal is a command for people that removes what demonstrations have left.
 func (d *demoCommand) removal() string {
-	return "kubectl delete leases -n " + d.cluster.namespace + " -l " + demoLabel + "=" + demoValue
+	return "kubectl delete leases -n " + d.cluster.namespace + " -l app.kubernetes.io/managed-by=zonelect-demo"
 }
 
 // labels are those of what this demonstration creates.
 func (d *demoCommand) labels() map[string]string {
-	return map[string]string{demoLabel: demoValue, demoRunLabel: d.lock}
+	return map[string]string{"app.kubernetes.io/managed-by": "zonelect-demo", "app.kubernetes.io/instance": d.lock}
 }
 
 // lease is a Lease in the namespace.
@@ -149,18 +142,7 @@ func (d *demoCommand) start(ctx context.Context, identity string) error {
 		c.stop()
 		return err
 	}
-	d.cast[identity] = c
-	go func() {
-		for t := range e.Subscribe(ctx) {
-			if s := t.Status; t.Change == status.ChangeFollowing && s.Holder != "" && s.Holder != identity {
-				d.note(func(s *demo.Seen) {
-					if !s.Healed.IsZero() && s.Terms[1].Candidate == identity {
-						s.Followed = d.env.now()
-					}
-				})
-			}
-		}
-	}()
+	c.Election, d.cast[identity] = e, c
 	d.ended.Go(func() {
 		err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
 			place := 0
@@ -189,12 +171,9 @@ func (d *demoCommand) note(what func(*demo.Seen)) {
 // errLate says that something did not happen in time. What that means, the judge says.
 var errLate = errors.New("it did not happen in time")
 
-// patienceBeyond is how long anything may take beyond a lease. Whatever is promised comes much sooner.
-const patienceBeyond = 15 * time.Second
-
 // await waits until something was seen. It fails with errLate after a while.
 func (d *demoCommand) await(ctx context.Context, is func(*demo.Seen) bool) error {
-	patience := d.seen.Timing.LeaseDuration + patienceBeyond
+	patience := d.seen.Timing.LeaseDuration + 15*time.Second // whatever is promised comes much sooner
 	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience, true, func(context.Context) (now bool, _ error) {
 		d.note(func(s *demo.Seen) { now = is(s) })
 		return now, nil
@@ -241,13 +220,18 @@ func (d *demoCommand) play(ctx context.Context) error {
 	if err := d.expiry(ctx, second); err != nil {
 		return err
 	}
-	if _, err := d.leader(ctx, 2); err != nil {
+	third, err := d.leader(ctx, 2)
+	if err != nil {
 		return err
 	}
 	d.note(func(s *demo.Seen) { s.Healed = d.env.now() })
 	d.cast[second].Cut.Store(false)
 	d.say("the connection of %s is back", second)
-	return d.await(ctx, func(s *demo.Seen) bool { return !s.Followed.IsZero() })
+	err = d.await(ctx, func(*demo.Seen) bool { return d.cast[second].Status().Holder == third })
+	if err == nil {
+		d.note(func(s *demo.Seen) { s.Followed = d.env.now() })
+	}
+	return err
 }
 
 // expiry finds out when the lease of a leader ends that renews it no longer: by the Lease, once what the leader may

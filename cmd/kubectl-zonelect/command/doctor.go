@@ -83,7 +83,7 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if d.cluster, err = d.env.cluster(roleDoctor, false); err != nil {
+	if d.cluster, err = d.env.cluster("doctor", false); err != nil {
 		return err
 	}
 	all := diagnosis{}

@@ -98,7 +98,7 @@ func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election,
 		}
 	}
 	var err error
-	if e.cluster, err = e.env.cluster(roleShift, e.everywhere); err != nil {
+	if e.cluster, err = e.env.cluster("shift", e.everywhere); err != nil {
 		return nil, err
 	}
 	list, err := e.cluster.Leases(ctx, e.cluster.namespace)

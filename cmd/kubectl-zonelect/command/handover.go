@@ -67,7 +67,7 @@ func newHandover(env *environment) *cobra.Command {
 func (h *handover) run(ctx context.Context, name string) error {
 	var err error
 	h.env.changed = nothing
-	if h.cluster, err = h.env.cluster(roleShift, false); err != nil {
+	if h.cluster, err = h.env.cluster("shift", false); err != nil {
 		return err
 	}
 	e, err := h.cluster.Lock(ctx, h.cluster.lock(name))

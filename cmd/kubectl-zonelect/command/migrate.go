@@ -115,7 +115,7 @@ func (m *migration) command(verb, short, example string, do func(context.Context
 
 func (m *migration) connect(name string) (err error) {
 	m.name = name
-	if m.cluster, err = m.env.cluster(roleMigrate, false); err != nil {
+	if m.cluster, err = m.env.cluster("migrate", false); err != nil {
 		return err
 	}
 	m.Migration, err = migrate.New(migrate.Config{

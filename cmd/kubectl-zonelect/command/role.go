@@ -14,15 +14,6 @@ import (
 // that its commands need.
 type role string
 
-const (
-	roleStatus  role = "status"
-	roleDoctor  role = "doctor"
-	roleAudit   role = "audit"
-	roleShift   role = "shift"
-	roleMigrate role = "migrate"
-	roleDemo    role = "demo"
-)
-
 func (r role) name() string { return "zonelect-" + string(r) }
 
 // advice says how to get the permission that a command lacked; empty if it failed

@@ -83,7 +83,7 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if s.cluster, err = s.env.cluster(roleStatus, s.everywhere); err != nil {
+	if s.cluster, err = s.env.cluster("status", s.everywhere); err != nil {
 		return err
 	}
 	if s.watch {
