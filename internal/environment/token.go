@@ -32,7 +32,7 @@ func fromToken(cfg *rest.Config) presence.Sender {
 		return presence.Sender{}
 	}
 	token := cfg.BearerToken
-	if raw, err := os.ReadFile(cfg.BearerTokenFile); err == nil {
+	if raw, err := os.ReadFile(cfg.BearerTokenFile); err == nil { //nolint:gosec // the program or its kubeconfig names it
 		token = string(raw)
 	}
 	parts := strings.Split(strings.TrimSpace(token), ".")
