@@ -75,10 +75,12 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	r.observer.Follow(e.config.ProcessLock())
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
 	r.requester = &requester{
-		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog, answers: make(chan *answer, mostFlights), exchange: r.exchange, wait: &r.background,
+		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog,
+		answers: make(chan *answer, mostFlights), exchange: r.exchange, wait: &r.background,
 	}
 	r.watcher = &watcher{
-		lock: e.config.Lock, stream: stream{cancel: func() {}}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval), wait: &r.background,
+		lock: e.config.Lock, stream: stream{cancel: func() {}},
+		pauses: r.newPauses(15 * e.config.Timing.RenewInterval), wait: &r.background,
 	}
 	r.watching, r.unwatch = context.WithCancel(r.requests)
 	return r
@@ -152,8 +154,8 @@ func (r *run) await() {
 	select {
 	case <-back:
 	case <-left.C:
-		err := errors.New("a watch, request, guardian, health check, Config.WatchPeers or Config.WatchZone has not come back: does a lock, credential plugin, WrapTransport or Dial not obey its context?")
-		r.report.log.Error(err, "Run returns without it")
+		err := errors.New("a lock, credential plugin, WrapTransport, Dial, guardian, health check or function of Config does not obey its context")
+		r.report.log.Error(err, "Run returns though something that it started goes on")
 	}
 }
 
@@ -165,9 +167,7 @@ type (
 	timeUp             struct{} // nothing has happened
 	stopWanted         struct{} // the context of Run has ended
 	watchOver          struct{ err error }
-	zoneKnown          struct{ zone string } // of this candidate
-	peersKnown         struct{ peers []locks.Peer }
-	healthKnown        struct{ problem error }
+	fact               func()                     // notes what is known about this candidate or the others, in any state
 	campaignPermission struct{ locks.Permission } // whether this candidate may campaign
 	workPermission     struct{ locks.Permission } // whether the work of the term may begin
 	adoptionOver       struct{ err error }        // the guardian's part in the term
@@ -194,11 +194,11 @@ func (r *run) wait(until time.Time) event {
 	case request := <-r.resignations:
 		return request
 	case zone := <-r.zoneUpdates:
-		return zoneKnown{zone}
+		return fact(func() { r.me.Zone = zone })
 	case peers := <-r.peerUpdates:
-		return peersKnown{peers}
+		return fact(func() { r.setPeers(peers) })
 	case problem := <-r.healthUpdates:
-		return healthKnown{problem}
+		return fact(func() { r.setHealth(problem) })
 	case p := <-r.permissions:
 		return campaignPermission{p}
 	case err := <-r.guardianLeft:
@@ -217,12 +217,8 @@ func (r *run) handle(e event) {
 	switch e := e.(type) {
 	case watchOver:
 		r.watchEnded(e.err)
-	case zoneKnown:
-		r.me.Zone = e.zone
-	case peersKnown:
-		r.setPeers(e.peers)
-	case healthKnown:
-		r.setHealth(e.problem)
+	case fact:
+		e()
 	case campaignPermission:
 		r.setPermission(e.Permission)
 	}

@@ -81,7 +81,7 @@ func (r *run) takeoverDelay(t Takeover) time.Duration {
 }
 
 // first returns which of some candidates, sorted by identity, comes first at a takeover.
-func (r *run) first(some []locks.Peer, t Takeover) (identity string) {
+func (r *run) first(some []locks.Peer, t Takeover) string {
 	delay := func(p locks.Peer) time.Duration {
 		t.Candidate = p.Candidate
 		return r.takeoverDelay(t)

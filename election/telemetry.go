@@ -118,7 +118,8 @@ func (m *telemetry) observe(ctx context.Context, o metric.Observer, term Term) {
 	o.ObserveFloat64(m.TimeLeft, max(0, term.TrustedFor()).Seconds(), m.lock)
 	if zones := m.candidates.Load(); zones != nil {
 		for zone, n := range *zones {
-			o.ObserveInt64(m.Candidates, int64(n), m.at(append(known(map[attribute.Key]string{metrics.KeyCandidateZone: zone}), m.group)...))
+			where := known(map[attribute.Key]string{metrics.KeyCandidateZone: zone})
+			o.ObserveInt64(m.Candidates, int64(n), m.at(append(where, m.group)...))
 		}
 	}
 	if m.phase == nil {
