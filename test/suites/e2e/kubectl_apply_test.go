@@ -6,42 +6,32 @@ package e2e_test
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 )
 
 // kubectl applies objects as kubectl apply --server-side --validate=strict does.
-type kubectl struct {
-	client  *dynamic.DynamicClient
-	mapping *restmapper.DeferredDiscoveryRESTMapper
-}
+type kubectl struct{ client *dynamic.DynamicClient }
 
-func newKubectl(t *testing.T, cfg *rest.Config) *kubectl {
+func newKubectl(t *testing.T, cfg *rest.Config) kubectl {
 	t.Helper()
 	client, err := dynamic.NewForConfig(cfg)
 	must(t, err)
-	found, err := discovery.NewDiscoveryClientForConfig(cfg)
-	must(t, err)
-	return &kubectl{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found))}
+	return kubectl{client}
 }
 
-func (k *kubectl) apply(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+func (k kubectl) apply(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
-	kind := o.GroupVersionKind()
-	m, err := k.mapping.RESTMapping(kind.GroupKind(), kind.Version)
-	must(t, err)
 	raw, err := o.MarshalJSON()
 	must(t, err)
-	now, err := k.client.Resource(m.Resource).Namespace(o.GetNamespace()).Patch(t.Context(), o.GetName(), types.ApplyPatchType, raw,
+	kind, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	_, err = k.client.Resource(kind).Namespace(o.GetNamespace()).Patch(t.Context(), o.GetName(), types.ApplyPatchType, raw,
 		metav1.PatchOptions{FieldManager: "kubectl", FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {
 		t.Fatalf("apply %s %s: %v", o.GetKind(), o.GetName(), err)
 	}
-	return now
 }
