@@ -4,6 +4,7 @@
 package election_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,7 @@ func TestS3AnAcquisitionThatWasPutBackBeginsNoTermByItsLateAnswer(t *testing.T) 
 // TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased: somebody else may have led since, and the next candidate
 // would lead at once beside it.
 func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
+	var asleep atomic.Int64
 	for name, lose := range map[string]func(*stage, *seat, func()){
 		"in a term that another has ended": func(s *stage, a *seat, putBack func()) {
 			a.SetStopTime(time.Second)
@@ -109,6 +111,16 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			putBack()
 			a.link.Set(lockstest.Fault{})
 		},
+		"once its lease may have run out in a suspension": func(s *stage, a *seat, putBack func()) {
+			a.link.Set(cut)
+			a.Loses()
+			time.Sleep(time.Second)
+			a.Stop()
+			asleep.Store(int64(lease - deadline))
+			s.write(steal)
+			putBack()
+			a.link.Set(lockstest.Fault{})
+		},
 		"after a release that landed without an answer": func(s *stage, a *seat, putBack func()) {
 			a.link.Set(lockstest.Fault{LoseAnswers: true})
 			a.Stop()
@@ -123,7 +135,10 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				a := s.start("a")
+				asleep.Store(0)
+				a := s.candidate("a")
+				a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+				a.Start()
 				a.Leads()
 				time.Sleep(interval + interval/2)
 				old := s.record()

@@ -207,6 +207,25 @@ func TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped(t *testing.T) {
 	})
 }
 
+// TestS5ATermIsTrustedNoMoreWhenItIsReleased: what the work left behind might write beside the next leader.
+func TestS5ATermIsTrustedNoMoreWhenItIsReleased(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var ending atomic.Pointer[election.Term]
+		a := s.start("a", altering(func(l *altered) {
+			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+				if term := ending.Load(); r.Holder == "" && term.TrustedFor() > 0 {
+					t.Errorf("it is trusted for another %v", term.TrustedFor())
+				}
+				return l.Lock.Write(ctx, base, r)
+			}
+		}))
+		term, _ := a.Leads()
+		ending.Store(&term)
+		s.resigns(a)
+		s.holds("after that", "")
+	})
+}
+
 func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })

@@ -158,6 +158,14 @@ var mutants = []mutant{
 	{"S5", "a release that may have landed is repeated on another version",
 		"election/release.go", `base.Version.Number != tried)`, `tried == 0)`,
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
+	{"S5", "a release is tried after a suspension that outlasted the lease",
+		"election/release.go", `r.clock.now().sinceAtMost(held) < timing`, `time.Since(held.awake) < timing`,
+		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
+	{"S5", "a term is trusted until it has been released",
+		"election/stopping.go", `	l.trust.end()
+	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)`, `	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
+	l.trust.end()`,
+		"election/TestS5ATermIsTrustedNoMoreWhenItIsReleased"},
 	{"S5", "a write does not carry the version that it replaces",
 		"internal/rawapi/rawapi.go", `stored, err := o.send(ctx, apierror.Update, `, `object.SetResourceVersion("")
 	stored, err := o.send(ctx, apierror.Update, `,
