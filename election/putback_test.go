@@ -4,6 +4,7 @@
 package election_test
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,18 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			synctest.Wait()
 			if holder := s.record().Holder; holder != "" {
 				s.T.Fatalf("%q holds the lock, and a has released it", holder)
+			}
+			s.write(steal)
+			putBack()
+			a.link.Set(lockstest.Fault{})
+		},
+		"after such a release, and a read without an answer": func(s *stage, a *seat, putBack func()) {
+			a.link.Set(lockstest.Fault{LoseAnswers: true})
+			a.Stop()
+			synctest.Wait()
+			a.link.Set(lockstest.Fault{Err: errors.New("503")})
+			for reads := a.link.Calls("read"); a.link.Calls("read") == reads; {
+				time.Sleep(time.Second / 10)
 			}
 			s.write(steal)
 			putBack()

@@ -161,6 +161,9 @@ var mutants = []mutant{
 	{"S5", "a release is tried after a suspension that outlasted the lease",
 		"election/release.go", `r.clock.now().sinceAtMost(held) < timing`, `time.Since(held.awake) < timing`,
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
+	{"S5", "a read that fails forgets a release that may have landed",
+		"election/release.go", `lost = lost || a.op == opRelease`, `lost = a.op == opRelease`,
+		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "a term is trusted until it has been released",
 		"election/stopping.go", `	l.trust.end()
 	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)`, `	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
