@@ -16,16 +16,20 @@ import (
 
 // presences are the zones of the presences in a namespace.
 func presences(server *apitest.Server, namespace string) []string {
+	return onPresences(server, namespace, "zonelect.dev/zone")
+}
+
+// onPresences is what all presences of a namespace say in an annotation.
+func onPresences(server *apitest.Server, namespace, key string) (texts []string) {
 	server.Mu.Lock()
 	defer server.Mu.Unlock()
-	var zones []string
 	for path, object := range server.Objects {
 		if strings.HasPrefix(path, "/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases/op.") {
-			zone, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)["zonelect.dev/zone"].(string)
-			zones = append(zones, zone)
+			text, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)[key].(string)
+			texts = append(texts, text)
 		}
 	}
-	return zones
+	return texts
 }
 
 // TestAPodIsSeenInItsOwnNamespaceAlone: the garbage collector would at once delete what it

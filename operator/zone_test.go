@@ -5,7 +5,9 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,31 +15,65 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 )
+
+// eachWay runs an election of its own, and one in a Group.
+var eachWay = map[string]func(ctx context.Context, o Options, lead func(context.Context, election.Term) error) error{
+	"alone": func(ctx context.Context, o Options, lead func(context.Context, election.Term) error) error {
+		return Run(ctx, "op", lead, o)
+	},
+	"group": func(ctx context.Context, o Options, lead func(context.Context, election.Term) error) error {
+		g, err := NewGroup(ctx, "op", o)
+		if err != nil {
+			return err
+		}
+		return g.Run(ctx, "op", lead)
+	},
+}
+
+// TestWhoIsUnhealthySaysSoOnItsPresence, so that no other hands over to it.
+func TestWhoIsUnhealthySaysSoOnItsPresence(t *testing.T) {
+	for name, run := range eachWay {
+		t.Run(name, func(t *testing.T) {
+			server, o := inPod(t)
+			var ill atomic.Bool
+			o.Timing = timing.Fast() // it is asked twice a second
+			o.Health.Check = func(context.Context) error {
+				if ill.Load() {
+					return errors.New("ill")
+				}
+				return nil
+			}
+			err := run(t.Context(), o, func(context.Context, election.Term) error {
+				ill.Store(true)
+				for late := time.Now().Add(time.Minute); !slices.Equal(onPresences(server, "ns", "zonelect.dev/health"), []string{"ill"}); time.Sleep(time.Millisecond) {
+					if time.Now().After(late) {
+						t.Error("its presence does not say so")
+						return nil
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
 
 // TestAZoneThatBecomesKnownIsSeenByAll: on the record of the lock and on the presence, of an election
 // of its own and of each of a Group.
 func TestAZoneThatBecomesKnownIsSeenByAll(t *testing.T) {
-	for name, run := range map[string]func(o Options, lead func(context.Context, election.Term) error) error{
-		"alone": func(o Options, lead func(context.Context, election.Term) error) error {
-			return Run(t.Context(), "op", lead, o)
-		},
-		"group": func(o Options, lead func(context.Context, election.Term) error) error {
-			g, err := NewGroup(t.Context(), "op", o)
-			if err != nil {
-				return err
-			}
-			return g.Run(t.Context(), "op", lead)
-		},
-	} {
+	for name, run := range eachWay {
 		t.Run(name, func(t *testing.T) {
 			server, o := inPod(t)
 			t.Setenv("NODE_ZONE", "")
 			t.Setenv("NODE_NAME", "n1")
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 			server.Put("/api/v1/nodes/n1", node)
-			err := run(o, func(ctx context.Context, term election.Term) error {
+			err := run(t.Context(), o, func(ctx context.Context, term election.Term) error {
 				if term.Zone != "" {
 					t.Errorf("the zone is %q at first", term.Zone)
 				}
