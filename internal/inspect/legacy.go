@@ -4,7 +4,6 @@
 package inspect
 
 import (
-	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,19 +55,14 @@ var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpo
 func ObjectOf(lock record.Legacy) string { return objectKinds[lock.Resource] + "/" + lock.Name }
 
 // legacyLock says where the legacy lock is; its name is empty if there is no reason to look
-// for one. name is the caller's name for it, if it has one.
-func (e Election) legacyLock(name string) record.Legacy {
-	lock := record.Legacy{Resource: record.ConfigMaps}
-	if e.Lease == nil {
-		lock.Name = cmp.Or(name, e.Name)
-		return lock
+// for one.
+func (e Election) legacyLock() (lock record.Legacy) {
+	if e.Lease != nil {
+		lock = record.ReadLegacy(e.Lease.Annotations)
 	}
-	if noted := record.ReadLegacy(e.Lease.Annotations); noted != (record.Legacy{}) {
-		lock = noted
-	} else if record.ReadStage(e.Lease.Annotations).Phase != "" {
-		lock.Name = e.Name
+	if lock == (record.Legacy{}) && (e.Lease == nil || record.ReadStage(e.Lease.Annotations).Phase != "") {
+		return record.Legacy{Resource: record.ConfigMaps, Name: e.Name}
 	}
-	lock.Name = cmp.Or(name, lock.Name)
 	return lock
 }
 

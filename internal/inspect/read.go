@@ -29,9 +29,6 @@ type Reader struct {
 	// Core and Coordination are clients of the core group and of coordination.k8s.io, both
 	// v1.
 	Core, Coordination rest.Interface
-	// LegacyName is the name of the legacy object. Empty means the name on the Lease, or else
-	// the lock's name.
-	LegacyName string
 	// Explain turns an error into the text of a note about what may not be read. Election,
 	// Elections, Legacy and Surroundings need it.
 	Explain func(error) string
@@ -134,7 +131,7 @@ func (r Reader) tolerate(err error, notes *[]string, without string) error {
 // Legacy adds the object in the legacy lock's place. It reads nothing if the Lease does not
 // mention a migration. Without a Lease it looks for a legacy lock of the same name.
 func (r Reader) Legacy(ctx context.Context, e *Election) error {
-	lock := e.legacyLock(r.LegacyName)
+	lock := e.legacyLock()
 	if lock.Name == "" {
 		return nil
 	}
