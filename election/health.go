@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -108,17 +109,6 @@ func (r *run) setHealth(problem error) {
 	r.report.unhealthy(problem)
 }
 
-// othersWell reports whether another candidate is known to be healthy, and whether any
-// candidate is known at all.
-func (r *run) othersWell() (well, known bool) {
-	for _, p := range r.peers {
-		if p.Identity != r.me.Identity && p.Unhealthy == "" {
-			return true, true
-		}
-	}
-	return false, len(r.peers) > 0
-}
-
 // unfit reports whether this candidate must not campaign at all.
 func (r *run) unfit() bool {
 	return !r.fitness.known || errors.Is(r.fitness.problem, ErrUnwilling)
@@ -127,7 +117,8 @@ func (r *run) unfit() bool {
 // healthyFirst returns when this candidate may take a lock that is free at a time. It
 // leaves the lock to healthy candidates first, if there may be any.
 func (r *run) healthyFirst(at time.Time) time.Time {
-	if well, known := r.othersWell(); known && !well {
+	well := func(p locks.Peer) bool { return p.Identity != r.me.Identity && p.Unhealthy == "" }
+	if len(r.peers) > 0 && !slices.ContainsFunc(r.peers, well) {
 		return at
 	}
 	if r.fitness.problem != nil {

@@ -29,23 +29,17 @@ type span struct {
 // Lead returns work for Elector.Run. It notes when work begins, and when work has returned.
 func (h *History) Lead(work func(context.Context, election.Term) error) func(context.Context, election.Term) error {
 	return func(ctx context.Context, term election.Term) error {
-		i := h.begin(term)
-		defer h.finish(i)
+		h.mu.Lock()
+		i := len(h.terms)
+		h.terms = append(h.terms, span{term: term, began: time.Now()})
+		h.mu.Unlock()
+		defer func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.terms[i].end = time.Now()
+		}()
 		return work(ctx, term)
 	}
-}
-
-func (h *History) begin(term election.Term) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.terms = append(h.terms, span{term: term, began: time.Now()})
-	return len(h.terms) - 1
-}
-
-func (h *History) finish(i int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.terms[i].end = time.Now()
 }
 
 // Terms returns the terms in the order in which their work began.
