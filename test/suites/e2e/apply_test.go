@@ -133,7 +133,7 @@ func podsAreRestricted(t *testing.T, client kubernetes.Interface) {
 			}
 		}
 	}
-	if found < 7 { // base, probes, mode-auto, and the examples
+	if found < 6 { // base, probes, mode-auto, and the examples
 		t.Errorf("only %d Deployments were found", found)
 	}
 }
