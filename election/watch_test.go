@@ -42,7 +42,7 @@ func TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething(t *testing.T) {
 			a.link.Set(cut)
 			time.Sleep(3 * interval)
 			a.link.Set(lockstest.Fault{})
-			time.Sleep(interval)
+			time.Sleep(interval + time.Millisecond)
 		}
 		time.Sleep(4 * interval)
 		lock.gone.Store(true)
