@@ -48,7 +48,8 @@ func TestWhoIsUnhealthySaysSoOnItsPresence(t *testing.T) {
 			}
 			err := run(t.Context(), o, func(context.Context, election.Term) error {
 				ill.Store(true)
-				for late := time.Now().Add(time.Minute); !slices.Equal(onPresences(server, "ns", "zonelect.dev/health"), []string{"ill"}); time.Sleep(time.Millisecond) {
+				told := func() bool { return slices.Equal(onPresences(server, "ns", "zonelect.dev/health"), []string{"ill"}) }
+				for late := time.Now().Add(time.Minute); !told(); time.Sleep(time.Millisecond) {
 					if time.Now().After(late) {
 						t.Error("its presence does not say so")
 						return nil
