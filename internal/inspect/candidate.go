@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -46,8 +45,6 @@ type Candidate struct {
 	// without a pod exists as long as its presence does, and is ready as long as it renews that.
 	Exists bool `json:"-"`
 	Ready  bool `json:"-"`
-	// Controller is the UID of the pod's controller, such as a ReplicaSet.
-	Controller types.UID `json:"-"`
 	// ServiceAccount is the pod's; empty if the pod was not read.
 	ServiceAccount string `json:"-"`
 	// Runs is its pod, as it was read; nil if it was not, or if it is gone.
@@ -97,9 +94,6 @@ func (c *Candidate) runsIn(pod *corev1.Pod) {
 	c.ServiceAccount = cmp.Or(pod.Spec.ServiceAccountName, "default")
 	if c.Workload = WorkloadOf(pod); c.PodState != Ready && c.PodState != NotReady {
 		c.Workload = ""
-	}
-	if ref := metav1.GetControllerOf(pod); ref != nil {
-		c.Controller = ref.UID
 	}
 }
 

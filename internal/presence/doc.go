@@ -3,8 +3,8 @@
 
 // Package presence keeps the presence objects of candidates: one small Lease for each
 // candidate. The candidate's pod owns it, so that it is deleted with the pod. It is written
-// at the start and on change, and not renewed. A change of health is written at most once a
-// LeaseDuration.
+// at the start and on change, and not renewed. A change of health that soon follows another one is
+// written within 15 s.
 //
 // A candidate in a pod that the API server does not know, in another namespace or in no pod has a
 // presence that no pod owns. It renews this presence at most once a minute, and removes it when it
