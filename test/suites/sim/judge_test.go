@@ -30,7 +30,8 @@ type judge struct {
 	made   func(by *process) // called when a record is created
 	gone   time.Time         // when it was deleted last
 
-	endless bool // no candidate that sees the record takes the lock by time alone, deleted or not
+	endless bool      // no candidate that sees the record takes the lock by time alone, deleted or not
+	cured   time.Time // when that was over last
 
 	tampered time.Time // the last manual change, see tamper
 	victim   *process  // the holder of the lock then
@@ -124,6 +125,9 @@ func (j *judge) wrote(by *process, after *locks.Record) {
 	if after == nil {
 		j.gone = time.Now()
 		return
+	}
+	if j.endless && after.LeaseDuration > 0 {
+		j.cured = time.Now()
 	}
 	j.endless = after.LeaseDuration == 0
 	if !existed {

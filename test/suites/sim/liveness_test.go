@@ -35,6 +35,9 @@ func (w *world) bound() time.Duration {
 	if gone := j.gone; !gone.IsZero() && time.Since(gone) < 5*lease { // an outage may have hidden the deletion
 		bound += lease
 	}
+	if time.Since(j.cured) < time.Second { // who does not wait for a lease reads once in that time
+		bound += max(2*time.Minute, 4*lease)
+	}
 	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
 		bound += 2 * lease
 	}
