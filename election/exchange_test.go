@@ -92,3 +92,17 @@ func TestS6ACreationMayLandOnceItsRecordIsDeleted(t *testing.T) {
 		t.Errorf("the creation may land: %v, and the update: %v", creation.mayLand(), update.mayLand())
 	}
 }
+
+// TestS8AnAcquisitionWinsNothingOnceACandidacyOrATermHasBegun, whenever its answer comes.
+func TestS8AnAcquisitionWinsNothingOnceACandidacyOrATermHasBegun(t *testing.T) {
+	x := &exchange{observer: rules.NewObserver(rules.Self{})}
+	late := &answer{flight: &flight{request: request{op: opAcquire}}}
+	x.send(late.flight)
+	x.begin()
+	if x.acquiring() {
+		t.Error("it is waited for")
+	}
+	if x.came(late); late.op == opAcquire || !late.known {
+		t.Errorf("its answer counts as that of an operation %s", late.op)
+	}
+}
