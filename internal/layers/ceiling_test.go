@@ -26,10 +26,10 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         21455, // without comments and blanks
-	"lines of tests":        45572,
+	"lines of tests":        45592,
 	"tokens of code":        161826,
-	"tokens of tests":       394493,
-	"words of Markdown":     27807,
+	"tokens of tests":       394665,
+	"words of Markdown":     27866,
 	"direct requirements":   9,   // of the root module
 	"exported names":        215, // of the root module, without fields
 	"options":               19,  // fields of operator.Options
