@@ -13,6 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -218,6 +219,20 @@ func TestTheLockIsReleasedOnlyAfterTheGuardianHasFinished(t *testing.T) {
 		s.holds("while the guardian is at work", "a")
 		time.Sleep(2 * time.Second)
 		s.holds("when it has finished", "")
+	})
+}
+
+// TestAGuardianThatWasLateIsNoOverrunAfterItsTerm: else a candidate that is well would fail its liveness probe.
+func TestAGuardianThatWasLateIsNoOverrunAfterItsTerm(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", false)
+		<-g.adopted // the work has not begun
+		g.finish = 2 * timing.DefaultStopTimeout
+		g.campaign <- locks.Permission{Why: "rolled back"}
+		time.Sleep(3 * timing.DefaultStopTimeout)
+		if got := a.Status(); got.Overrun || got.State != status.StateFollower {
+			t.Errorf("the status is %+v", got)
+		}
 	})
 }
 

@@ -38,7 +38,7 @@ func newReporter(ctx context.Context, e *Elector) *reporter {
 
 // campaigning reports that a candidacy begins.
 func (p *reporter) campaigning() {
-	p.update(func(s *Status) { s.State = status.StateFollower })
+	p.update(func(s *Status) { s.State, s.Overrun = status.StateFollower, false })
 }
 
 // following reports who holds the lock, if that has changed.
