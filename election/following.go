@@ -164,7 +164,8 @@ func (r *run) publishHolder() {
 // and gives the lock back, because nobody will lead. It also gives back a lock that was
 // kept after a lost term.
 func (f *following) withdraw() {
-	settled, open := f.settle(), f.exchange.open
+	settled := f.settle()
+	open := f.exchange.open // of which some may have been settled
 	switch kept := f.keptTerm; {
 	case !settled: // a write may still land
 	case len(open) > 0:

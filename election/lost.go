@@ -13,7 +13,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// lost is the state of a term that is no longer trusted: nothing is renewed.
+// lost is the state of a term that is no longer trusted: nothing extends its trust.
 type lost struct{ *leadership }
 
 func (s lost) proceed() time.Time {

@@ -189,10 +189,9 @@ func (c *requester) cancel() {
 	}
 }
 
-// drain waits until no write is under way that may land, and returns the answers to the
-// writes. It does not wait for reads, nor for writes that are lost.
-// It cancels writes that take longer than patience: whether they landed is then unknown. It gives
-// up on a lock that does not obey its context, and reports whether all is settled.
+// drain cancels reads and lost writes, waits until no request is under way, and returns the answers to
+// the writes. It cancels writes that take longer than patience: whether they landed is then unknown. It
+// gives up on a lock that does not obey its context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
 	for _, f := range c.exchange.flights {
 		if !f.writes() || f.lost {
