@@ -110,6 +110,13 @@ package election
 //	../locks/lease/lock.go      Lock.snapshot        where a Lease is barred
 //	following.go                following.next       what a follower does next: wait, read or claim
 //
+// What delays a takeover beyond that:
+//
+//	peers.go                   run.takeoverDelay    Config.TakeoverDelay, which comes after a named successor's precedence
+//	../zone/order.go           Order.TakeoverDelay  that of operators: by zone
+//	health.go                  run.healthyFirst     an unhealthy candidate waits a lease longer
+//	internal/rules/outage.go   Outage.Over          after an outage the former leader comes first
+//
 // How a term is kept:
 //
 //	claim.go       following.answeredClaim  the answer to an acquisition
@@ -172,6 +179,29 @@ package election
 //	../internal/record/write.go         Check                what a Lease cannot hold is refused
 //	../internal/rawapi/rawapi.go        Object.Update        the request of client-go's REST client
 //	../internal/transport/transport.go  Transport.RoundTrip  the connection
+//	../internal/record/shows.go         Shows                whether the answer shows the write
+//	loop.go                             run.wait             where the loop gets the answer, for leadership.answered
+//
+// How an option of an operator gets there:
+//
+//	../operator/options.go      Options.flags     flags and variables
+//	../operator/election.go     Election.prepare  from Options to Config
+//	renewing.go                 leadership.renew  from Config to the record
+//	../internal/record/write.go Write             from the record to the Lease
+//
+// How a candidate's zone gets known:
+//
+//	../internal/environment/self.go  WhoAmI                 option, variable, label of the node
+//	../internal/environment/zone.go  Environment.WatchZone  asks again
+//	../operator/election.go          Election.zones         tells the elector
+//
+// What ends with a term of a lasting manager:
+//
+//	../operator/ctrlruntime/lasting.go  Lasting.lead  the term
+//	../operator/ctrlruntime/term.go     term.run      its context, and with that its controllers
+//	../operator/ctrlruntime/term.go     term.close    its handlers of events
+//
+// What a phase of a migration does stands in ../locks/multilock/doc.go.
 //
 // Which reads etcd answers, and which a cache may:
 //
