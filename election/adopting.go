@@ -15,6 +15,7 @@ import (
 
 // adoption is a guardian's part in one term.
 type adoption struct {
+	ctx         context.Context // until the guardian is to finish
 	permissions chan locks.Permission
 	done        chan error // gets what Adopt returned
 	end         context.CancelCauseFunc
@@ -41,7 +42,7 @@ func (l *leadership) startAdoption() {
 		return
 	}
 	ctx, end := context.WithCancelCause(context.WithValue(l.requests, termKey{}, l.term))
-	l.adoption = adoption{permissions: make(chan locks.Permission, 1), done: make(chan error, 1), end: end}
+	l.adoption = adoption{ctx: ctx, permissions: make(chan locks.Permission, 1), done: make(chan error, 1), end: end}
 	done, clear := l.adoption.done, latestTo(l.adoption.permissions)
 	l.enter(adopting{l})
 	l.report.adopting(l.term, false)
@@ -85,10 +86,11 @@ func (l *leadership) collectAdoption() {
 	}
 }
 
-// adoptionEnded handles the return of Adopt. If the term has not ended yet, it is lost.
+// adoptionEnded handles the return of Adopt. Unless that was to finish, the term is lost, even if its work is to
+// stop already.
 func (l *leadership) adoptionEnded(err error) {
 	l.adoption.done = nil
-	if l.cause != nil {
+	if l.cause != nil && l.adoption.ctx.Err() != nil {
 		if err != nil && !errors.Is(err, l.cause) && !errors.Is(err, context.Canceled) {
 			l.report.log.Error(err, "the lock's guardian could not finish after the term")
 		}

@@ -163,6 +163,28 @@ func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() string {
 	}
 }
 
+// TestATermThatTheGuardianLosesAsItStopsIsTrustedNoMore: a legacy pod may lead, though the work has time to stop.
+func TestATermThatTheGuardianLosesAsItStopsIsTrustedNoMore(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", true)
+		a.SetStopTime(20 * time.Second)
+		g.campaign <- locks.Permission{Why: "rolled back"}
+		a.Loses()
+		term := a.Term()
+		if term.TrustedFor() <= 0 {
+			t.Fatal("a term that stops in good order is trusted, else this shows nothing")
+		}
+		g.fail <- errors.New("taken by a legacy pod")
+		synctest.Wait()
+		if left := term.TrustedFor(); left > 0 {
+			t.Errorf("it is trusted for %v", left)
+		}
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		s.holds("as nothing is released", "a")
+	})
+}
+
 func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, g := s.guardedCandidate("a", true)

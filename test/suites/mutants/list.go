@@ -617,6 +617,9 @@ var mutants = []mutant{
 		`if legacy.Version.Exists() && legacy.Version.Number < governing.Version.Number {`,
 		`if legacy.Version.Exists() {`,
 		"locks/multilock/twin/TestAReadIsOfOneMoment"},
+	{"guardian", "a term that stops goes on being trusted though its guardian has lost its part",
+		"election/adopting.go", `if l.cause != nil && l.adoption.ctx.Err() != nil {`, `if l.cause != nil {`,
+		"election/TestATermThatTheGuardianLosesAsItStopsIsTrustedNoMore"},
 	{"guardian", "work begins before the guardian allows it",
 		"election/adopting.go", `case !p.Granted:
 		s.report.waiting(p.Why)`, `case false:`,
