@@ -26,9 +26,9 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         21455, // without comments and blanks
-	"lines of tests":        45592,
+	"lines of tests":        45628,
 	"tokens of code":        161826,
-	"tokens of tests":       394665,
+	"tokens of tests":       394927,
 	"words of Markdown":     27963,
 	"direct requirements":   9,   // of the root module
 	"exported names":        215, // of the root module, without fields
