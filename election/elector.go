@@ -23,6 +23,7 @@ type Elector struct {
 	board        board
 	loopWatchdog loopWatchdog
 	running      atomic.Bool
+	ran          atomic.Bool                  // Run was called: what it saw of others is forgotten
 	workWatchdog atomic.Pointer[workWatchdog] // of the newest term; nil before the first
 	forfeited    atomic.Bool                  // see rules.Self.Forfeited: it outlives Run
 	workRemains  atomic.Bool                  // work has returned ErrUnfinished

@@ -53,6 +53,7 @@ type run struct {
 }
 
 func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error) *run {
+	again := e.ran.Swap(true) // a record that stood before may be back over one that an earlier Run has seen
 	r := &run{
 		Elector:  e,
 		lead:     lead,
@@ -67,12 +68,14 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Lease:        e.config.Timing.LeaseDuration,
 			WaitOnAbsent: e.config.WaitOnAbsent,
 			Token:        e.Term().Token,
-			Forfeited:    e.forfeited.Load(),
+			Forfeited:    e.forfeited.Load() || again,
 		}),
 		share:   rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
 		noShows: map[string]time.Time{},
 	}
-	r.observer.Follow(e.config.ProcessLock())
+	if !again {
+		r.observer.Follow(e.config.ProcessLock())
+	}
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
 	r.requester = &requester{
 		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog,

@@ -4,7 +4,9 @@
 package election_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -50,6 +52,36 @@ func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestS3WhatAnEarlierRunOfTheProcessLedIsNotReclaimedAtOnce: that Run may have seen somebody lead since.
+func TestS3WhatAnEarlierRunOfTheProcessLedIsNotReclaimedAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval + interval/2)
+		b := s.start("b")
+		b.SetStopTime(b.Timing().StopGrace)
+		old := s.record()
+		a.link.Set(cut)
+		b.Leads()
+		a.Loses()
+		a.link.Set(lockstest.Fault{})
+		time.Sleep(time.Minute)
+		a.Stop()
+		a.Wait()
+		begun := time.Now()
+		s.write(func(r *locks.Record) { *r = old })
+		a.Start()
+		b.Loses()
+		select {
+		case <-a.Leading:
+		case <-b.Leading:
+		}
+		if took := time.Since(begun); took < lease {
+			t.Errorf("one of them leads %v after the record was put back", took)
+		}
+	})
 }
 
 // TestS3AnAcquisitionThatWasPutBackBeginsNoTermByItsLateAnswer: a term that nobody trusts would be taken back at once.
@@ -168,3 +200,53 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 }
 
 func steal(r *locks.Record) { r.Holder = "thief" }
+
+// TestS5AnAcquisitionIsNotReleasedOnceItsLeaseMayHaveRunOut, if its answer comes as Run is to end: somebody else may have
+// had the lock since, and the record may have been put back.
+func TestS5AnAcquisitionIsNotReleasedOnceItsLeaseMayHaveRunOut(t *testing.T) {
+	for range 200 { // the loop seldom hears of the answer before it hears of the end
+		scenario(t, func(s *stage) {
+			var mu sync.Mutex
+			var sent, last time.Time
+			asked := func(acquires bool) (before bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				before, last = sent.IsZero(), time.Now()
+				if acquires {
+					sent = last
+				}
+				return before
+			}
+			away := errors.New("503")
+			a := s.start("a", altering(func(l *altered) {
+				l.watch = func(ctx context.Context, _ locks.Version, _ chan<- locks.Event) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				l.read = func(ctx context.Context) (locks.Snapshot, error) {
+					if asked(false) {
+						return l.Lock.Read(ctx)
+					}
+					return locks.Snapshot{}, away
+				}
+				l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+					if asked(r.Holder != ""); r.Holder == "" {
+						return locks.Snapshot{}, away
+					}
+					defer time.Sleep(deadline - time.Second)
+					return l.Lock.Write(ctx, base, r)
+				}
+			}))
+			mu.Lock()
+			ends := time.Until(sent.Add(deadline - time.Second))
+			mu.Unlock()
+			time.AfterFunc(ends, a.Stop)
+			_ = a.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if took := last.Sub(sent); took > lease {
+				t.Errorf("it is released %v after it was sent", took)
+			}
+		})
+	}
+}

@@ -22,8 +22,8 @@ type Self struct {
 	Nonce        string
 	Lease        time.Duration // the candidate's own LeaseDuration
 	WaitOnAbsent bool
-	// Token is that of the candidate's last term, and Forfeited says that this
-	// term's work was late, or is unfinished: its lease must run out.
+	// Token is that of the candidate's last term, and Forfeited says that its lease must run out, because this
+	// term's work was late or is unfinished, or because the term was of an earlier Run.
 	Token     uint64
 	Forfeited bool
 }

@@ -155,6 +155,9 @@ var mutants = []mutant{
 	{"S5", "a record of one's own that was put back over another's is released",
 		"election/internal/rules/observer.go", `return !o.restored && o.holds(`, `return o.holds(`,
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
+	{"S5", "an acquisition may be released for a lease from its answer on",
+		"election/following.go", `f.acquisition.won().sent, locks`, `f.clock.now(), locks`,
+		"election/TestS5AnAcquisitionIsNotReleasedOnceItsLeaseMayHaveRunOut"},
 	{"S5", "a release that may have landed is repeated on another version",
 		"election/release.go", `base.Version.Number != tried)`, `tried == 0)`,
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
@@ -674,6 +677,9 @@ var mutants = []mutant{
 	{"S3", "a token that an earlier term left on the record makes it a release",
 		"election/internal/rules/free.go", ` && was.Transitions == empty.Transitions`, ``,
 		"election/internal/rules/TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds"},
+	{"S3", "what an earlier Run led is reclaimed at once",
+		"election/loop.go", `e.forfeited.Load() || again`, `e.forfeited.Load()`,
+		"election/TestS3WhatAnEarlierRunOfTheProcessLedIsNotReclaimedAtOnce"},
 	{"S3", "a release that a restored backup shows is believed",
 		"election/internal/rules/free.go", `case releasedBy(o.renewal, r):
 		return !o.startOver`, `case releasedBy(o.renewal, r):
