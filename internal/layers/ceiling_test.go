@@ -26,9 +26,9 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         21455, // without comments and blanks
-	"lines of tests":        45711,
+	"lines of tests":        45717,
 	"tokens of code":        161826,
-	"tokens of tests":       395509,
+	"tokens of tests":       395554,
 	"words of Markdown":     27980,
 	"direct requirements":   9,   // of the root module
 	"exported names":        215, // of the root module, without fields

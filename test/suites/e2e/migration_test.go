@@ -7,15 +7,18 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -124,9 +127,12 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	first := m.enter(t, trial.Zonelect, "zb", "new-0", auto...)
 	second := m.enter(t, trial.Zonelect, "zc", "new-1", auto...)
 	await(t, second, "following", time.Time{})
-	until(t, "both have announced themselves", func() bool {
+	until(t, "both have announced themselves, and one says what it waits for", func() bool {
 		list, err := g.client.CoordinationV1().Leases(g.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=op"})
-		return err == nil && len(list.Items) == 2
+		says := func(l coordinationv1.Lease) bool {
+			return strings.Contains(l.Annotations[record.AnnotationWaits], old.Identity)
+		}
+		return err == nil && len(list.Items) == 2 && slices.ContainsFunc(list.Items, says)
 	})
 	run(exitRefused, "migrate advance op --yes -l app=op", "armed", "legacy-pods", "FAILED")
 	run(exitOK, "status -o wide", "waiting", "dual", "zb:1,zc:1", "pod/"+old.Identity,
