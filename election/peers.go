@@ -81,12 +81,15 @@ func (r *run) takeoverDelay(t Takeover) time.Duration {
 }
 
 // first returns which of some candidates, sorted by identity, comes first at a takeover.
-func (r *run) first(some []locks.Peer, t Takeover) string {
-	delay := func(p locks.Peer) time.Duration {
+func (r *run) first(some []locks.Peer, t Takeover) (identity string) {
+	var least time.Duration
+	for i, p := range some {
 		t.Candidate = p.Candidate
-		return r.takeoverDelay(t)
+		if delay := r.takeoverDelay(t); i == 0 || delay < least { // each is computed once: an order ranks all candidates for it
+			identity, least = p.Identity, delay
+		}
 	}
-	return slices.MinFunc(some, func(a, b locks.Peer) int { return cmp.Compare(delay(a), delay(b)) }).Identity
+	return identity
 }
 
 // Spread is the default takeover delay. It keeps candidates that learn at the same instant
