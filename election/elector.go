@@ -23,12 +23,10 @@ type Elector struct {
 	board        board
 	loopWatchdog loopWatchdog
 	running      atomic.Bool
-	ran          atomic.Bool                  // Run was called: what it saw of others is forgotten
 	workWatchdog atomic.Pointer[workWatchdog] // of the newest term; nil before the first
-	forfeited    atomic.Bool                  // see rules.Self.Forfeited: it outlives Run
 	workRemains  atomic.Bool                  // work has returned ErrUnfinished
 	resignations chan resignation
-	ended        atomic.Value // chan struct{}: closed when the newest Run returns
+	ended        atomic.Value // chan struct{}: closed when the newest Run returns; nil before the first
 }
 
 // New checks config, fills in its defaults and returns an Elector that does nothing
@@ -96,9 +94,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 		return fmt.Errorf("%w in an earlier term: this process does not campaign again: end it", ErrUnfinished)
 	}
 	ended := make(chan struct{})
-	e.ended.Store(ended)
+	again := e.ended.Swap(ended) != nil
 	defer close(ended)
-	r := newRun(ctx, e, lead)
+	r := newRun(ctx, e, lead, again)
 	defer e.telemetry.start(e, r.report.log)()
 	defer r.close()
 	r.startGuardian()

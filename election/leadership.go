@@ -93,7 +93,6 @@ func (r *run) begin(won acquisition) {
 	l.watchdog = newWorkWatchdog(l.work, l.config, l.term)
 	l.workWatchdog.Store(l.watchdog)
 	l.observer.Won(l.term.Token, last.record)
-	l.forfeited.Store(false)
 	l.keptTerm = nil
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
 		l.noShows[named] = time.Now().Add(8 * timing.LeaseDuration) // its presence may stay for long after its node died

@@ -52,8 +52,9 @@ type run struct {
 	endBegan time.Time            // when the end of Run began; zero before
 }
 
-func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error) *run {
-	again := e.ran.Swap(true) // a record that stood before may be back over one that an earlier Run has seen
+// newRun returns a run of the elector, perhaps once more: then it is forgotten what an earlier one saw of others, and
+// a record that stood before may be back over theirs.
+func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error, again bool) *run {
 	r := &run{
 		Elector:  e,
 		lead:     lead,
@@ -68,7 +69,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Lease:        e.config.Timing.LeaseDuration,
 			WaitOnAbsent: e.config.WaitOnAbsent,
 			Token:        e.Term().Token,
-			Forfeited:    e.forfeited.Load() || again,
+			Forfeited:    again,
 		}),
 		share:   rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
 		noShows: map[string]time.Time{},

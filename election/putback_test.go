@@ -18,45 +18,19 @@ import (
 )
 
 // TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce: somebody else led since, and its work takes all
-// the time that it has to stop.
+// the time that it has to stop. Another Run of the process does not know who led since.
 func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
-	for name, after := range map[string]func(*locks.Record){
-		"as it was":        func(*locks.Record) {},
-		"and emptied then": func(r *locks.Record) { r.Holder = "" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				a := s.start("a")
-				a.Leads()
-				time.Sleep(interval + interval/2)
-				b := s.start("b")
-				b.SetStopTime(b.Timing().StopGrace)
-				old := s.record()
-				a.link.Set(cut)
-				b.Leads()
-				a.Loses()
-				a.link.Set(lockstest.Fault{})
-				time.Sleep(time.Minute + interval/2) // a has seen b, which does not renew now
-				begun := time.Now()
-				s.write(func(r *locks.Record) { *r = old })
-				synctest.Wait()
-				s.write(after)
-				b.Loses()
-				select {
-				case <-a.Leading:
-				case <-b.Leading:
-				}
-				if took := time.Since(begun); took < lease {
-					t.Errorf("one of them leads %v after the record was put back", took)
-				}
-			})
-		})
-	}
-}
-
-// TestS3WhatAnEarlierRunOfTheProcessLedIsNotReclaimedAtOnce: that Run may have seen somebody lead since.
-func TestS3WhatAnEarlierRunOfTheProcessLedIsNotReclaimedAtOnce(t *testing.T) {
-	scenario(t, func(s *stage) {
+	each(t, map[string]struct{ before, after func(*stage, *seat) }{
+		"as it was": {
+			func(*stage, *seat) {}, func(s *stage, _ *seat) { s.write(func(*locks.Record) {}) },
+		},
+		"and emptied then": {
+			func(*stage, *seat) {}, func(s *stage, _ *seat) { s.write(emptied) },
+		},
+		"between two Runs": {
+			func(_ *stage, a *seat) { a.Stop(); _ = a.Wait() }, func(_ *stage, a *seat) { a.Start() },
+		},
+	}, func(s *stage, does struct{ before, after func(*stage, *seat) }) {
 		a := s.start("a")
 		a.Leads()
 		time.Sleep(interval + interval/2)
@@ -67,19 +41,19 @@ func TestS3WhatAnEarlierRunOfTheProcessLedIsNotReclaimedAtOnce(t *testing.T) {
 		b.Leads()
 		a.Loses()
 		a.link.Set(lockstest.Fault{})
-		time.Sleep(time.Minute)
-		a.Stop()
-		a.Wait()
+		time.Sleep(time.Minute + interval/2) // a has seen b, which does not renew now
+		does.before(s, a)
 		begun := time.Now()
 		s.write(func(r *locks.Record) { *r = old })
-		a.Start()
+		synctest.Wait()
+		does.after(s, a)
 		b.Loses()
 		select {
 		case <-a.Leading:
 		case <-b.Leading:
 		}
 		if took := time.Since(begun); took < lease {
-			t.Errorf("one of them leads %v after the record was put back", took)
+			s.T.Errorf("one of them leads %v after the record was put back", took)
 		}
 	})
 }

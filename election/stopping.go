@@ -66,7 +66,6 @@ func (l *leadership) endTerm(cause error, patience time.Duration) {
 func (l *leadership) reportOverrun() {
 	l.overrun = true
 	l.observer.Forfeit()
-	l.forfeited.Store(true)
 	l.background.Go(l.watchdog.tell) // it may have been told already
 	l.report.overran(l.term, l.watchdog.cause(l.cause))
 	l.answerResignations()

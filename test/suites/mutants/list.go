@@ -678,8 +678,8 @@ var mutants = []mutant{
 		"election/internal/rules/free.go", ` && was.Transitions == empty.Transitions`, ``,
 		"election/internal/rules/TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds"},
 	{"S3", "what an earlier Run led is reclaimed at once",
-		"election/loop.go", `e.forfeited.Load() || again`, `e.forfeited.Load()`,
-		"election/TestS3WhatAnEarlierRunOfTheProcessLedIsNotReclaimedAtOnce"},
+		"election/loop.go", `Forfeited:    again,`, `Forfeited:    false,`,
+		"election/TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce"},
 	{"S3", "a release that a restored backup shows is believed",
 		"election/internal/rules/free.go", `case releasedBy(o.renewal, r):
 		return !o.startOver`, `case releasedBy(o.renewal, r):
