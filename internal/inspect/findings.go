@@ -7,17 +7,10 @@ import "fmt"
 
 // Findings are remarks about an election, in words.
 type Findings struct {
-	// Problems keep the election from working.
-	Problems []string `json:"problems,omitempty"`
 	// Warnings say what may become a problem.
 	Warnings []string `json:"warnings,omitempty"`
 	// Notes say what no field does.
 	Notes []string `json:"notes,omitempty"`
-}
-
-// Problem adds one.
-func (f *Findings) Problem(format string, args ...any) {
-	f.Problems = append(f.Problems, fmt.Sprintf(format, args...))
 }
 
 // Warn adds a warning.

@@ -17,8 +17,8 @@ import (
 // record, which moves to a Lease.
 const ElectionRecord ownerref.Kind = "record"
 
-// NeverSealed says what phase sealed means for an election record.
-const NeverSealed = "an election record ends by time and cannot be sealed: candidates treat this phase as dual: roll back to dual"
+// neverSealed says what phase sealed means for an election record.
+const neverSealed = "an election record ends by time and cannot be sealed: candidates treat this phase as dual: roll back to dual"
 
 // Legacy is the object in the place of the lock that is migrated.
 type Legacy struct {

@@ -151,7 +151,7 @@ func (r Reader) Legacy(ctx context.Context, e *Election) error {
 		e.Notes = append(e.Notes, found.Object+": "+found.why)
 	}
 	if lock.Elected && e.Phase() == record.PhaseSealed {
-		e.Notes = append(e.Notes, NeverSealed)
+		e.Notes = append(e.Notes, neverSealed)
 	}
 	return nil
 }
