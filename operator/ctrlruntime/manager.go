@@ -46,7 +46,8 @@ type Manager struct {
 // LeaderElection by zonelect. LeaderElectionID, LeaderElectionNamespace and
 // LeaderElectionConfig of options keep their meaning. So do LeaseDuration, RenewDeadline and
 // RetryPeriod (zonelect's RenewInterval) where they are set and those of o are not.
-// LeaderElectionResourceLock counts if o's Legacy has no ResourceLock. LeaderElectionLabels are set on the Lease with those of o.
+// LeaderElectionResourceLock counts if o's Legacy has no ResourceLock. LeaderElectionLabels are set on
+// the Lease with those of o.
 // LeaderElectionReleaseOnCancel has no meaning: the lease is always released when all work
 // has stopped.
 //

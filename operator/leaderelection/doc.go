@@ -62,5 +62,5 @@ package leaderelection
 // These functions start goroutines; a test checks the list against the code.
 //
 //	elector.go  start                  OnStartedLeading; until it returns, and Run does not always wait for that
-//	elector.go  leadership.run       OnNewLeader; until it returns after the end of the election, and Run does not wait for that
+//	elector.go  leadership.run         OnNewLeader; until it returns after the end of the election, and Run does not wait for that
 //	elector.go  LeaderElector.elect    the election; until it is over, and Run does not wait for that when leadership is lost
