@@ -50,8 +50,8 @@ var house = map[string]string{
 	"locks/multilock/shield": "backoff kubernetes logr internal/legacypods internal/live internal/phase internal/presence " +
 		"internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock " +
 		"locks/multilock/internal/candidate locks/ownerref",
-	"locks/multilock/twin": "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record locks " +
-		"locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
+	"locks/multilock/twin": "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record internal/sleep " +
+		"locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
 	"migrate": "kubernetes internal/apierror internal/inspect internal/legacypods internal/rawapi internal/record " +
 		"internal/sleep locks locks/multilock locks/ownerref",
@@ -73,8 +73,8 @@ var house = map[string]string{
 		"internal/requests internal/sleep locks locks/multilock locks/ownerref",
 	"internal/legacypods": "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
 	"internal/live":       "",
-	"internal/phase": "kubernetes logr election/timing internal/presence internal/rawapi internal/record locks locks/lease " +
-		"locks/ownerref",
+	"internal/phase": "kubernetes logr election/timing internal/presence internal/rawapi internal/record internal/sleep " +
+		"locks locks/lease locks/ownerref",
 	"internal/plain": "logr",
 	"internal/presence": "backoff kubernetes logr election/timing internal/apierror internal/live internal/rawapi internal/record " +
 		"internal/sleep locks",

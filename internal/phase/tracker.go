@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -77,7 +78,7 @@ func (p *Tracker) Note(stage record.Stage) {
 	defer p.mu.Unlock()
 	if later := p.stage.Later(stage); later != p.stage {
 		p.stage = later
-		Signal(p.changed)
+		sleep.Wake(p.changed)
 	}
 }
 
@@ -113,12 +114,4 @@ func (p *Tracker) LegacyLock() record.Legacy {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.noted
-}
-
-// Signal wakes the goroutine that receives from a channel of capacity one.
-func Signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
 }

@@ -79,14 +79,6 @@ func NewKeeper(c KeeperConfig) *Keeper {
 	}
 }
 
-// signal wakes the goroutine that receives from a channel of capacity one.
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
-}
-
 // SetUnhealthy has the presence object say why this candidate should not lead; empty means that it
 // is healthy. The object says so at once, or within 15 s if it said something else less than a
 // LeaseDuration ago. SetUnhealthy does no I/O.
@@ -99,7 +91,7 @@ func (k *Keeper) SetUnhealthy(why string) {
 	k.says.Unhealthy = why
 	if time.Since(k.told) >= k.config.Timing.LeaseDuration {
 		k.told = time.Now()
-		signal(k.again)
+		sleep.Wake(k.again)
 	}
 }
 
@@ -120,7 +112,7 @@ func (k *Keeper) set(change func(*Object)) {
 	k.mu.Lock()
 	change(&k.says)
 	k.mu.Unlock()
-	signal(k.again)
+	sleep.Wake(k.again)
 }
 
 // Peers reports which candidates have a presence object at the lock, in the form of
@@ -233,7 +225,7 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	if err != nil {
 		if before == nil || err.Error() != before.Error() {
 			k.config.Logger.Error(err, "cannot keep this candidate's presence: people and the other candidates do not know of this one")
-			signal(k.config.Failed)
+			sleep.Wake(k.config.Failed)
 		}
 		return k.retryAfter(err, delays), nil
 	}
@@ -289,7 +281,7 @@ func (k *Keeper) followPeers(ctx context.Context) {
 		if refused = errors.Is(err, locks.ErrForbidden); refused {
 			r.number = 0
 			k.setPresences(nil, 0) // the known presences may be outdated
-			signal(k.again)        // without a watch, a deletion of this candidate's presence goes unnoticed
+			sleep.Wake(k.again)    // without a watch, a deletion of this candidate's presence goes unnoticed
 		}
 		if refused && !known {
 			k.config.Logger.Info("which other candidates there are is not known", "cause", err.Error())
@@ -306,16 +298,16 @@ func (k *Keeper) setPresences(all []Object, asOf uint64) {
 	if own := k.own; own.UID != "" && own.Number <= asOf {
 		i := slices.IndexFunc(all, func(o Object) bool { return o.Name == own.Name })
 		if k.missing = i < 0; i < 0 || all[i].UID != own.UID {
-			signal(k.again)
+			sleep.Wake(k.again)
 		}
 	}
 	k.listed = all
 	k.lapses = k.lapses.note(all, k.own.Name, time.Now())
 	if !k.known {
 		k.known = true
-		signal(k.Listed)
+		sleep.Wake(k.Listed)
 	}
-	signal(k.peersChanged)
+	sleep.Wake(k.peersChanged)
 }
 
 // All returns the presences of all candidates that are known: those that count. It reports whether anything

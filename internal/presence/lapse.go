@@ -78,12 +78,12 @@ func spread(d time.Duration) time.Duration { return d + rand.N(d/4) }
 // cannot keep a presence removes none.
 func (k *Keeper) tidy(ctx context.Context) {
 	for permitted := true; sleep.For(ctx, spread(12*time.Second)) == nil; {
-		signal(k.peersChanged)
+		sleep.Wake(k.peersChanged)
 		k.mu.Lock()
 		kept := k.err == nil
 		if kept && k.own.Unhealthy != k.says.Unhealthy {
 			k.told = time.Now()
-			signal(k.again)
+			sleep.Wake(k.again)
 		}
 		now := time.Now()
 		gone := slices.DeleteFunc(slices.Clone(k.listed), func(o Object) bool { return k.lapses.counts(o, now) })

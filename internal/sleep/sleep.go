@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sleep waits for a time that a context may cut short.
+// Package sleep waits for a time that a context may cut short, and wakes goroutines that wait.
 package sleep
 
 import (
@@ -41,5 +41,13 @@ func For(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// Wake wakes the goroutine that receives from a channel of capacity one, now or when it next does.
+func Wake(waiting chan<- struct{}) {
+	select {
+	case waiting <- struct{}{}:
+	default: // it has not answered the last call
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/shieldmap"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -132,14 +133,14 @@ func (s *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 // Watch watches the Lease. The elector starts a new watch when the last one is silent
 // although renewals get through. Other watches on that connection may be silent too.
 func (s *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	phase.Signal(s.doubted)
+	sleep.Wake(s.doubted)
 	return s.lease.Watch(ctx, from, events)
 }
 
 // noteDoubt notes whether the elector doubts its connections.
 func (s *Lock) noteDoubt(ctx context.Context) {
 	if _, doubts := live.Wanted(ctx); doubts {
-		phase.Signal(s.doubted)
+		sleep.Wake(s.doubted)
 	}
 }
 

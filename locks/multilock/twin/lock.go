@@ -21,6 +21,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -151,7 +152,7 @@ func (t *Lock) heardLegacy(r locks.Record) {
 		return
 	}
 	t.phase.NoteHolder(record.LegacyHolder{Name: host})
-	phase.Signal(t.phase.Changed())
+	sleep.Wake(t.phase.Changed())
 }
 
 // findPods looks up the pods of legacy holders at each signal, each pod until the server has answered once.
@@ -192,7 +193,7 @@ func (t *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	}
 	now, err := t.both.Write(ctx, base, r)
 	if err != nil && (!ok || !s.governingOnly) {
-		phase.Signal(t.turned) // half of it may be on the legacy object, in a phase that is clean by now
+		sleep.Wake(t.turned) // half of it may be on the legacy object, in a phase that is clean by now
 	}
 	return now, err
 }
@@ -237,8 +238,8 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 		}
 		select {
 		case <-t.phase.Changed():
-			phase.Signal(t.turned)
-			phase.Signal(heard)
+			sleep.Wake(t.turned)
+			sleep.Wake(heard)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
