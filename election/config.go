@@ -62,8 +62,8 @@ type Config struct {
 	StopAtLoss bool
 	// OnOverrun is called once for each term whose work has not stopped in time:
 	// StopTimeout after a wanted stop began, or StopGrace after trust was lost. It is
-	// also called if the work returned [ErrUnfinished]. cause is why the term ended, and wraps
-	// what the work returned in that case.
+	// also called if the lock's guardian has not finished by then, or the work returned [ErrUnfinished].
+	// cause is why the term ended, and wraps what the work returned in that case.
 	// Another candidate may soon lead beside that work, so a program may want to end
 	// its process here. OnOverrun runs in its own goroutine, which does not wait for
 	// the elector, the Logger or a subscriber. Run waits until it has returned. Nil

@@ -278,6 +278,21 @@ func TestAGuardianThatLeavesEndsTheTermAndRun(t *testing.T) {
 }
 
 // TestResignReturnsWhenRunDoes, also of a term whose work may not begin yet.
+func TestACandidateWhoseGuardianLeavesKeepsNoLockThatItLost(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", true)
+		a.SetStopTime(2 * time.Second)
+		a.link.Set(cut)
+		a.Loses()
+		a.link.Set(lockstest.Fault{})
+		g.leave <- nil
+		if err := a.Wait(); err == nil {
+			t.Error("Run returned without an error")
+		}
+		s.holds("after Run", "")
+	})
+}
+
 func TestResignReturnsWhenRunDoes(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, _ := s.guardedCandidate("a", false)

@@ -109,6 +109,39 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 	})
 }
 
+// TestS4ARecordThatWasMadeAnewDuringASuspensionIsNotReclaimedAtOnce: another candidate had the lock meanwhile, and its
+// record was deleted, too.
+func TestS4ARecordThatWasMadeAnewDuringASuspensionIsNotReclaimedAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var asleep atomic.Int64
+		lands := make(chan struct{})
+		a := s.candidate("a", altering(func(l *altered) {
+			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+				if l.Lock.(*lockstest.Faulty).Calls("write") > 0 && !base.Exists() {
+					<-lands
+				}
+				return l.Lock.Write(ctx, base, r)
+			}
+		}))
+		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		a.Start()
+		a.Leads()
+		a.link.Set(lockstest.Fault{Mute: true})
+		s.lock.Delete()
+		time.Sleep(interval + interval/2)
+		s.write(held(lease))
+		s.lock.Delete()
+		asleep.Store(int64(lease))
+		close(lands)
+		a.Loses()
+		s.holds("else this tests nothing:", "a")
+		a.link.Set(lockstest.Fault{})
+		if _, took := a.Leads(); took < lease {
+			t.Errorf("a leads %v after it made the record anew", took)
+		}
+	})
+}
+
 // coarse is a lock whose watches report only the newest state, and late.
 func coarse(late time.Duration) func(*altered) {
 	return func(l *altered) {

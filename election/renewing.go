@@ -128,8 +128,11 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	l.retries.Reset()
 	l.observe(a.snapshot, now)
 	l.exchange.acknowledged(a)
+	if l.trust.left() <= 0 {
+		return // somebody else may have had the lock, if this renewal created the record
+	}
 	if !l.unverified {
-		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock
+		l.observer.Renewed()
 	}
 	if l.tellsApart(a) {
 		l.last = a.request

@@ -82,7 +82,7 @@ func (l *leadership) conclude() {
 	l.stayOn("")
 	l.report.termOver(l.cause)
 	l.trust.end()
-	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
+	l.giveUp(l.ctx.Err() == nil && l.fatal == nil && !l.config.StopAtLoss)
 	if errors.Is(l.cause, ErrUnhealthy) {
 		l.fitness.backAt = time.Now().Add(2 * l.config.Timing.LeaseDuration)
 	}

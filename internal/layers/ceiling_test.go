@@ -26,17 +26,17 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         21455, // without comments and blanks
-	"lines of tests":        45717,
+	"lines of tests":        45800,
 	"tokens of code":        161826,
-	"tokens of tests":       395554,
-	"words of Markdown":     27980,
+	"tokens of tests":       396605,
+	"words of Markdown":     28026,
 	"direct requirements":   9,   // of the root module
 	"exported names":        215, // of the root module, without fields
 	"options":               19,  // fields of operator.Options
 	"flags":                 13,  // of an operator
 	"packages of internal":  16,  // the root module's
 	"lines of over 140":     489,
-	"lines of an afternoon": 2841, // of the files of docs/reading.md
+	"lines of an afternoon": 2846, // of the files of docs/reading.md
 	"files of over 500":     6,
 }
 

@@ -96,12 +96,14 @@ func (o *Observer) freeEmpty() Freeing {
 // matters, because admission may change durations and times. Any other release, such as
 // client-go's, is known by a new renewTime and the shortest lease. A manual edit that empties
 // a record has neither. A restored backup is not a release, nor is an earlier record that
-// somebody put back.
+// somebody put back, or may have put back.
 func (o *Observer) givenUp(s locks.Snapshot) bool {
 	r := s.Record
 	switch {
 	case o.isEarlier(s):
 		return false
+	case o.exists && o.uid != s.Version.UID && min(o.renewal.Details.Token, r.Details.Token) == 0:
+		return false // on a new object, transitions do not tell an earlier record
 	case releasedBy(o.renewal, r):
 		return !o.startOver
 	case !released(r) && !clearedItsOwn(o.renewal, r):

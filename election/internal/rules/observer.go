@@ -102,6 +102,9 @@ func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool,
 		return false // it shows the record as it was before something said that it is gone
 	}
 	o.accept(s, now)
+	if o.exact {
+		o.seen = now // a known renewal may have been put back over another's that no watch showed
+	}
 	return true
 }
 

@@ -66,3 +66,30 @@ func TestS2AFormerHolderWaitsALeaseForItsOwnRestoredRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew: somebody may have put it back over that of a later leader.
+func TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew(t *testing.T) {
+	const lease = 15 * time.Second
+	start := time.Now()
+	at := func(number uint64) locks.Snapshot {
+		return locks.Snapshot{
+			Version: locks.Version{Number: number, UID: "u", Opaque: number},
+			Record:  locks.Record{Holder: "a", LeaseDuration: lease, RenewTime: start, Details: locks.Details{Holder: "a", Token: 4}},
+		}
+	}
+	o := NewObserver(Self{Identity: "b", Lease: lease})
+	for _, step := range []struct {
+		number uint64
+		read   bool
+		want   time.Duration
+	}{{5, false, lease}, {5, true, lease}, {7, false, lease}, {8, true, lease + 30*time.Second}, {8, true, lease + 30*time.Second}} {
+		if now := start.Add(10 * time.Second * time.Duration(step.number-5)); step.read {
+			o.ObserveRead(at(step.number), o.Newest().Version, false, now)
+		} else {
+			o.ObserveEvent(locks.Event{Snapshot: at(step.number), Gapless: true}, step.number-1, now)
+		}
+		if free, _ := o.Free(); free.At.Sub(start) != step.want {
+			t.Errorf("after %+v it is free after %v", step, free.At.Sub(start))
+		}
+	}
+}

@@ -76,6 +76,37 @@ func TestS3AReleaseThatARestoredBackupShowsFreesNothing(t *testing.T) {
 	}
 }
 
+// TestS3AReleaseThatWasPutBackOnANewObjectFreesNothing, unless it is of the term that was seen last.
+func TestS3AReleaseThatWasPutBackOnANewObjectFreesNothing(t *testing.T) {
+	start := time.Now()
+	const lease = 15 * time.Second
+	term := func(holder string, token uint64) locks.Record {
+		return locks.Record{Holder: holder, LeaseDuration: lease, RenewTime: start, Details: locks.Details{Holder: holder, Token: token}}
+	}
+	ours, won, goes := term("a", 17), term("b", 0), locks.Record{Holder: "c", LeaseDuration: lease, RenewTime: start}
+	ourRelease := Release(ours, 17, "", locks.Handover{}, start.Add(-time.Minute))
+	goRelease := locks.Record{LeaseDuration: time.Second, RenewTime: start.Add(-time.Minute)}
+	for what, row := range map[string]struct {
+		was, is  locks.Record
+		believed bool
+	}{
+		"its own":                               {ours, ourRelease, true},
+		"ours, over client-go's term":           {goes, ourRelease, false},
+		"ours, over a term without a renewal":   {won, ourRelease, false},
+		"client-go's, over ours":                {ours, goRelease, false},
+		"client-go's, over client-go's":         {goes, goRelease, false},
+		"client-go's, over one without renewal": {won, goRelease, false},
+	} {
+		o := NewObserver(Self{Identity: "me", Lease: lease})
+		o.Observe(locks.Snapshot{Version: locks.Version{Number: 20, UID: "u", Opaque: row}, Record: row.was}, start)
+		o.Observe(locks.Snapshot{Version: locks.Version{Number: 21}}, start)
+		o.Observe(locks.Snapshot{Version: locks.Version{Number: 22, UID: "v", Opaque: row}, Record: row.is}, start)
+		if free, _ := o.Free(); !free.At.Before(start.Add(lease)) == row.believed {
+			t.Errorf("%s: free %v later, because it was %s", what, free.At.Sub(start), free.Cause)
+		}
+	}
+}
+
 // TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor: whoever led since may live. The record
 // that is put back may look as if it were the next term.
 func TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor(t *testing.T) {
