@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
-	"github.com/zonelect/zonelect/internal/live"
+	"github.com/zonelect/zonelect/internal/transport/live"
 	"github.com/zonelect/zonelect/locks"
 )
 

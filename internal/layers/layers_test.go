@@ -33,7 +33,7 @@ var outside = map[string]string{
 // no file of it imports is not allowed.
 var house = map[string]string{
 	"election": "backoff logr otel election/internal/metrics election/internal/rules election/status election/timing " +
-		"internal/live internal/requests internal/sleep locks",
+		"internal/requests internal/sleep internal/transport/live locks",
 	"election/internal/metrics": "otel locks",
 	"election/internal/rules":   "election/status internal/requests locks",
 	"election/status":           "",
@@ -47,8 +47,8 @@ var house = map[string]string{
 
 	"locks/multilock":                    "kubernetes election/timing internal/presence locks locks/lease locks/ownerref",
 	"locks/multilock/internal/candidate": "backoff internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
-	"locks/multilock/shield": "backoff kubernetes logr internal/legacypods internal/live internal/phase internal/presence " +
-		"internal/rawapi internal/record internal/shieldmap internal/sleep locks locks/lease locks/multilock " +
+	"locks/multilock/shield": "backoff kubernetes logr internal/legacypods internal/phase internal/presence internal/rawapi " +
+		"internal/record internal/shieldmap internal/sleep internal/transport/live locks locks/lease locks/multilock " +
 		"locks/multilock/internal/candidate locks/ownerref",
 	"locks/multilock/twin": "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record internal/sleep " +
 		"locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
@@ -72,18 +72,18 @@ var house = map[string]string{
 	"internal/inspect": "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record " +
 		"internal/requests internal/sleep locks locks/multilock locks/ownerref",
 	"internal/legacypods": "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
-	"internal/live":       "",
 	"internal/phase": "kubernetes logr election/timing internal/presence internal/rawapi internal/record internal/sleep " +
 		"locks locks/lease locks/ownerref",
 	"internal/plain": "logr",
-	"internal/presence": "backoff kubernetes logr election/timing internal/apierror internal/live internal/rawapi internal/record " +
-		"internal/sleep locks",
-	"internal/rawapi":    "kubernetes internal/apierror internal/live internal/record locks",
-	"internal/record":    "kubernetes logr locks",
-	"internal/requests":  "locks",
-	"internal/shieldmap": "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
-	"internal/sleep":     "",
-	"internal/transport": "kubernetes election/timing internal/live",
+	"internal/presence": "backoff kubernetes logr election/timing internal/apierror internal/rawapi internal/record " +
+		"internal/sleep internal/transport/live locks",
+	"internal/rawapi":         "kubernetes internal/apierror internal/record internal/transport/live locks",
+	"internal/record":         "kubernetes logr locks",
+	"internal/requests":       "locks",
+	"internal/shieldmap":      "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
+	"internal/sleep":          "",
+	"internal/transport":      "kubernetes election/timing internal/transport/live",
+	"internal/transport/live": "",
 }
 
 // testKits may import testing and everything, and only tests may import them: a program that uses

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/internal/transport/live"
 	"github.com/zonelect/zonelect/locks"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/transport/live"
 	"github.com/zonelect/zonelect/locks"
 )
 

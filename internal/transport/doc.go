@@ -12,7 +12,7 @@
 //     if the last dial was slow. Behind a Service VIP the second may reach another API server;
 //     with several server addresses the nearest is dialed first. If the name does not
 //     resolve, the address that answered last is dialed.
-//   - A request whose context asks for it (internal/live) goes on a connection on which the server was
+//   - A request whose context asks for it (package live) goes on a connection on which the server was
 //     heard from since a given time, or on a new one. A read goes also on the connections that are kept,
 //     if the new one is not usable after a DialInterval, and the first answer counts. So does the next
 //     read after a request that timed out, after a refusal (429, or 5xx), and after a 401, because a

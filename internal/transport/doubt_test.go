@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/live"
+	"github.com/zonelect/zonelect/internal/transport/live"
 )
 
 // TestADoubtedConnectionIsKeptUntilTheServerIsHeardFromOnAnother, as while its name does not resolve. Only

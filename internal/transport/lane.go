@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/internal/live"
+	"github.com/zonelect/zonelect/internal/transport/live"
 )
 
 // lane is the connections for one kind of requests. It keeps those on which the server was heard from last,

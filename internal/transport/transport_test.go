@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/internal/live"
+	"github.com/zonelect/zonelect/internal/transport/live"
 )
 
 func noProxy(*http.Request) (*url.URL, error) { return nil, nil }

@@ -19,12 +19,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/legacypods"
-	"github.com/zonelect/zonelect/internal/live"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/internal/transport/live"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/live"
+	"github.com/zonelect/zonelect/internal/transport/live"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
