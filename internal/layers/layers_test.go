@@ -48,8 +48,9 @@ var house = map[string]string{
 	"locks/multilock":                    "kubernetes election/timing internal/presence locks locks/lease locks/ownerref",
 	"locks/multilock/internal/candidate": "backoff internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
 	"locks/multilock/shield": "backoff kubernetes logr internal/legacypods internal/phase internal/presence internal/rawapi " +
-		"internal/record internal/shieldmap internal/sleep internal/transport/live locks locks/lease locks/multilock " +
-		"locks/multilock/internal/candidate locks/ownerref",
+		"internal/record internal/sleep internal/transport/live locks locks/lease locks/multilock " +
+		"locks/multilock/internal/candidate locks/multilock/shield/internal/shieldmap locks/ownerref",
+	"locks/multilock/shield/internal/shieldmap": "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"locks/multilock/twin": "kubernetes internal/apierror internal/phase internal/presence internal/rawapi internal/record internal/sleep " +
 		"locks locks/annotation locks/lease locks/multilock locks/multilock/internal/candidate",
 
@@ -80,7 +81,6 @@ var house = map[string]string{
 	"internal/rawapi":         "kubernetes internal/apierror internal/record internal/transport/live locks",
 	"internal/record":         "kubernetes logr locks",
 	"internal/requests":       "locks",
-	"internal/shieldmap":      "kubernetes logr internal/apierror internal/rawapi internal/record locks/ownerref",
 	"internal/sleep":          "",
 	"internal/transport":      "kubernetes election/timing internal/transport/live",
 	"internal/transport/live": "",

@@ -15,10 +15,10 @@ import (
 
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/rawapi"
-	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock/shield/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 

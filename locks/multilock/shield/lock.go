@@ -22,13 +22,13 @@ import (
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/internal/transport/live"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock/shield/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -84,10 +84,8 @@ func New(c Config) (*Lock, error) {
 	s := &Lock{config: c, tenures: make(chan *tenure), doubted: make(chan struct{}, 1)}
 	var errs [3]error
 	s.lease, s.phase, errs[0] = candidate.NewLease(c.Config, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
-	s.configMap, errs[1] = shieldmap.New(shieldmap.Config{
-		Config: ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName},
-		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
-	})
+	at := ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName}
+	s.configMap, errs[1] = shieldmap.New(at, c.Lease.Labels, c.Lease.Logger)
 	s.pods, errs[2] = legacypods.New(legacypods.Config{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/multilock/shield/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/shield/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 

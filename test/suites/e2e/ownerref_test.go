@@ -19,10 +19,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/internal/shieldmap"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -96,11 +97,30 @@ func (y *yard) present(pod ownerref.Owner) (ownerref.Owner, error) {
 	return ownerref.Owner{Name: o.Name, UID: o.UID}, err
 }
 
-func (y *yard) configMap(name string) *shieldmap.ConfigMap {
+// place is where a leader-for-life lock or a shield may be.
+type place struct {
+	*ownerref.ConfigMap
+	rawapi.Object[corev1.ConfigMap, *corev1.ConfigMap]
+}
+
+func (y *yard) place(name string) place {
 	y.t.Helper()
-	m, err := shieldmap.New(shieldmap.Config{Config: ownerref.Config{Core: y.user.CoreV1().RESTClient(), Namespace: y.namespace, Name: name}})
+	core := y.user.CoreV1().RESTClient()
+	m, err := ownerref.New(ownerref.Config{Core: core, Namespace: y.namespace, Name: name})
 	must(y.t, err)
-	return m
+	return place{m, rawapi.New[corev1.ConfigMap](core, apierror.Object{Resource: apierror.ConfigMaps, Namespace: y.namespace, Name: name})}
+}
+
+// shield returns a copy of cm that is a shield of these presences.
+func shield(cm *corev1.ConfigMap, step uint64, phase record.Phase, presences ...ownerref.Owner) *corev1.ConfigMap {
+	cm = cm.DeepCopy()
+	cm.Annotations = record.WriteStage(cm.Annotations, record.Stage{Phase: phase, Step: step})
+	cm.Annotations[record.AnnotationShieldArmed] = string(cm.UID)
+	cm.OwnerReferences = nil
+	for _, p := range presences {
+		cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: p.Name, UID: p.UID})
+	}
+	return cm
 }
 
 // count returns the legacy pods' names, as one pod of the operator sees them.
@@ -119,19 +139,17 @@ func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, e
 	return names, err
 }
 
-// armed creates an armed shield of these presences.
-func (y *yard) armed(m *shieldmap.ConfigMap, presences ...ownerref.Owner) ownerref.Record {
+// armed creates an armed shield of a presence.
+func (y *yard) armed(m place, me ownerref.Owner) *corev1.ConfigMap {
 	y.t.Helper()
-	up, err := m.PutUp(y.t.Context(), shieldmap.State{Presences: presences, Stage: record.Stage{Phase: record.PhaseDual, Step: 1}})
+	up, err := m.Create(y.t.Context(), shield(&corev1.ConfigMap{}, 1, record.PhaseDual, me))
 	must(y.t, err)
-	s := shieldmap.StateOf(up)
-	s.Armed = true
-	r, err := m.Change(y.t.Context(), up, s)
+	armed, err := m.Update(y.t.Context(), shield(up, 1, record.PhaseDual, me))
 	must(y.t, err)
-	if r.Kind != ownerref.Shield || !r.Armed || r.UID != up.UID || r.Number <= up.Number {
+	if r := ownerref.Recognize(armed); r.Kind != ownerref.Shield || !r.Armed || r.UID != up.UID {
 		y.t.Fatalf("armed %+v, it is %+v", up, r)
 	}
-	return r
+	return armed
 }
 
 // TestTheShieldGoesWithTheLastCandidatesPod: the collector deletes it then, and
@@ -153,19 +171,16 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 		t.Fatalf("%v, %v are left, and all are candidates", names, err)
 	}
 
-	m, seal := y.configMap("lock"), y.configMap("sealed")
+	m, seal := y.place("lock"), y.place("sealed")
 	r := y.armed(m, first)
-	_, err = m.Change(y.t.Context(), r, shieldmap.StateOf(r).With(second))
+	_, err = m.Update(y.t.Context(), shield(r, 1, record.PhaseDual, first, second))
 	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
 		t.Fatalf("with the admission plugin and without the verb: %v", err)
 	}
 	y.grantDelete()
-	r, err = m.Change(y.t.Context(), r, shieldmap.StateOf(r).With(second))
+	r, err = m.Update(y.t.Context(), shield(r, 1, record.PhaseDual, first, second))
 	must(t, err)
-	end := y.armed(seal, first)
-	state := shieldmap.StateOf(end)
-	state.Presences, state.Stage = nil, record.Stage{Phase: record.PhaseSealed, Step: 2}
-	_, err = seal.Change(y.t.Context(), end, state)
+	_, err = seal.Update(y.t.Context(), shield(y.armed(seal, first), 2, record.PhaseSealed))
 	must(t, err)
 
 	// One goes, and its successor is not a candidate.
@@ -185,7 +200,7 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 	// All go.
 	gone, watched := make(chan time.Time, 1), make(chan error, 1)
 	go func() {
-		watched <- m.Watch(y.t.Context(), r.Number, func() {}, func(_ context.Context, r ownerref.Record, bookmark bool) error {
+		watched <- m.ConfigMap.Watch(y.t.Context(), record.Number(r.ResourceVersion), func() {}, func(_ context.Context, r ownerref.Record, bookmark bool) error {
 			if !bookmark && r.Kind == ownerref.Absent {
 				gone <- time.Now()
 				return errSeen
@@ -215,7 +230,7 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	pod := y.pods(2)[0]
 	me, err := y.present(pod)
 	must(t, err)
-	m := y.configMap("lock")
+	m := y.place("lock")
 	legacy := func() {
 		cm := &corev1.ConfigMap{}
 		cm.Name, cm.OwnerReferences = "lock", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
@@ -236,32 +251,34 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 		}
 		return r
 	}
+	remove := func(cm *corev1.ConfigMap) error { return m.Delete(y.t.Context(), cm.UID, cm.ResourceVersion) }
 	legacy()
 	base := read(ownerref.Legacy)
 	if base.Owner != pod {
 		t.Errorf("it is %v's, want %v's", base.Owner, pod)
 	}
-	_, err = m.PutUp(y.t.Context(), shieldmap.State{Presences: []ownerref.Owner{me}})
+	_, err = m.Create(y.t.Context(), shield(&corev1.ConfigMap{}, 1, record.PhaseDual, me))
 	refused("a shield over a legacy lock", err)
-	must(t, m.Remove(y.t.Context(), base))
-	refused("removing what is gone", m.Remove(y.t.Context(), base))
+	must(t, remove(base.Object))
+	refused("removing what is gone", remove(base.Object))
 	legacy()
-	refused("removing another of the name", m.Remove(y.t.Context(), base))
-	must(t, m.Remove(y.t.Context(), read(ownerref.Legacy)))
+	refused("removing another of the name", remove(base.Object))
+	must(t, remove(read(ownerref.Legacy).Object))
 
-	shield := y.armed(m, me)
-	newer, err := m.Change(y.t.Context(), shield, shieldmap.StateOf(shield).Remember(pod))
+	older := y.armed(m, me)
+	newer, err := m.Update(y.t.Context(), shield(older, 2, record.PhaseDual, me))
 	must(t, err)
-	_, err = m.Change(y.t.Context(), shield, shieldmap.StateOf(shield))
-	refused("changing an older version", err)
-	refused("removing an older version", m.Remove(y.t.Context(), shield))
-	must(t, m.Remove(y.t.Context(), newer))
-	_, err = m.Change(y.t.Context(), newer, shieldmap.StateOf(newer))
-	refused("changing what is gone", err)
+	change := func(cm *corev1.ConfigMap) error {
+		_, err := m.Update(y.t.Context(), shield(cm, 3, record.PhaseDual, me))
+		return err
+	}
+	refused("changing an older version", change(older))
+	refused("removing an older version", remove(older))
+	must(t, remove(newer))
+	refused("changing what is gone", change(newer))
 	read(ownerref.Absent)
 	legacy()
-	_, err = m.Change(y.t.Context(), newer, shieldmap.StateOf(newer))
-	refused("changing another of the name", err)
-	refused("removing another of the name", m.Remove(y.t.Context(), newer))
+	refused("changing another of the name", change(newer))
+	refused("removing another of the name", remove(newer))
 	read(ownerref.Legacy)
 }

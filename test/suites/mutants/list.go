@@ -387,8 +387,8 @@ var mutants = []mutant{
 		"internal/legacypods/legacypods.go", `err == nil && pod.UID != o.UID {`, `err == nil && pod.Name != o.Name {`,
 		"internal/legacypods/TestLegacyOwnersMustBeGoneByUID"},
 	{"M4", "the ConfigMap is removed whatever became of it meanwhile",
-		"internal/shieldmap/configmap.go", `m.object.Delete(ctx, base.UID, base.Object.ResourceVersion)`, `m.object.Delete(ctx, base.UID, "")`,
-		"internal/shieldmap/TestAWriteHitsTheVersionThatWasJudgedOrNone"},
+		"locks/multilock/shield/internal/shieldmap/configmap.go", `m.object.Delete(ctx, base.UID, base.Object.ResourceVersion)`, `m.object.Delete(ctx, base.UID, "")`,
+		"locks/multilock/shield/internal/shieldmap/TestAWriteHitsTheVersionThatWasJudgedOrNone"},
 	{"M4", "a pod that terminates is gone",
 		"internal/legacypods/judge.go", `	v.State, v.Why = stateOf(pod, s)
 `, `	if v.State, v.Why = stateOf(pod, s); v.State == Terminating {
@@ -428,15 +428,15 @@ var mutants = []mutant{
 // underSeal`,
 		"locks/multilock/shield/TestM5TheShieldIsArmedByACountThatCameAfterIt"},
 	{"M5", "the shield is put up armed",
-		"internal/shieldmap/configmap.go", `	if s.Armed {
+		"locks/multilock/shield/internal/shieldmap/configmap.go", `	if s.Armed {
 		err =`, `	if false {
 		err =`,
-		"internal/shieldmap/TestWhatMustNotBeIsNotSent"},
+		"locks/multilock/shield/internal/shieldmap/TestWhatMustNotBeIsNotSent"},
 	{"M5", "a copy of an armed shield is armed",
 		"locks/ownerref/record.go",
 		`annotations[record.AnnotationShieldArmed] == string(r.UID)`,
 		`len(annotations[record.AnnotationShieldArmed]) > len("false")`,
-		"internal/shieldmap/TestACopyOfAnArmedShieldIsNotArmed"},
+		"locks/multilock/shield/internal/shieldmap/TestACopyOfAnArmedShieldIsNotArmed"},
 	{"M6", "an event of the past arms a shield that was read unarmed",
 		"locks/multilock/shield/state.go", `case !s.known || r.Number > s.record.Number:`, `case true:`,
 		"locks/multilock/shield/TestM6AnEventOfThePastDoesNotArmAShield"},
@@ -503,8 +503,8 @@ var mutants = []mutant{
 		"locks/multilock/shield/watch.go", `k.state.gap, k.state.known = false, true, false`, `k.state.gap = false, true`,
 		"locks/multilock/shield/TestM8AWatchThatExpiredHasMissedEvents"},
 	{"M9", "a shield is sealed that is not armed",
-		"internal/shieldmap/configmap.go", `case base.Kind == ownerref.Shield && len(s.Presences) == 0 && !base.Armed:`, `case false:`,
-		"internal/shieldmap/TestWhatMustNotBeIsNotSent"},
+		"locks/multilock/shield/internal/shieldmap/configmap.go", `case base.Kind == ownerref.Shield && len(s.Presences) == 0 && !base.Armed:`, `case false:`,
+		"locks/multilock/shield/internal/shieldmap/TestWhatMustNotBeIsNotSent"},
 	{"M9", "the phase on the ConfigMap does not count",
 		"locks/multilock/shield/state.go", `s.stage = s.stage.Later(shieldmap.StageOf(r))`, `_ = shieldmap.StageOf(r)`,
 		"locks/multilock/shield/TestM9TheLaterPhaseOfLeaseAndConfigMapCounts"},
@@ -566,12 +566,12 @@ var mutants = []mutant{
 		`case r.stage.Phase == record.PhaseSealed:`,
 		"locks/multilock/shield/TestM11NothingIsSealedWhileAPodIsPresumedGone"},
 	{"M11", "the shield does not name the pods that are presumed gone",
-		"internal/shieldmap/state.go", `	writePods(cm.Annotations, record.AnnotationPresumedGone, s.Presumed)
+		"locks/multilock/shield/internal/shieldmap/state.go", `	writePods(cm.Annotations, record.AnnotationPresumedGone, s.Presumed)
 `, ``,
-		"internal/shieldmap/TestM11TheShieldNamesThePodsThatArePresumedGone"},
+		"locks/multilock/shield/internal/shieldmap/TestM11TheShieldNamesThePodsThatArePresumedGone"},
 	{"M11", "a shield is armed that presumes more pods gone than it can name",
-		"internal/shieldmap/state.go", `most > record.MaxLegacyPods {`, `most < 0 {`,
-		"internal/shieldmap/TestWhatMustNotBeIsNotSent"},
+		"locks/multilock/shield/internal/shieldmap/state.go", `most > record.MaxLegacyPods {`, `most < 0 {`,
+		"locks/multilock/shield/internal/shieldmap/TestWhatMustNotBeIsNotSent"},
 	{"M12", "a candidate on the Lease alone campaigns in phase dual",
 		"internal/record/stage.go", `case s.Phase == PhaseLegacy || s.Phase == PhaseDual:`, `case s.Phase == PhaseLegacy:`,
 		"locks/multilock/TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,7 +31,7 @@ func newMap(t *testing.T) (*apitest.Server, *ConfigMap, *[]string) {
 		*sent = append(*sent, verb+" "+path)
 		return 0, nil
 	}
-	m, err := New(Config{Config: ownerref.Config{Core: apitest.Wire(t, server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}})
+	m, err := New(ownerref.Config{Core: apitest.Wire(t, server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}, nil, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,15 +22,6 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Config says which ConfigMap is the shield and how to reach it.
-type Config struct {
-	ownerref.Config
-	// Labels are set on each shield that is written. Its other labels are kept.
-	Labels map[string]string
-	// Logger gets a message about every change that was made. The zero value drops it.
-	Logger logr.Logger
-}
-
 // ConfigMap is the ConfigMap, for those who keep the shield. It keeps no copy of what it read:
 // the caller passes versions back in a record. All methods are safe for concurrent use; each
 // makes at most one request, without retries.
@@ -41,15 +32,17 @@ type ConfigMap struct {
 	log    logr.Logger
 }
 
-// New returns the ConfigMap that c describes, or an error that lists what is wrong with c. It
-// does no I/O.
-func New(c Config) (*ConfigMap, error) {
-	read, err := ownerref.New(c.Config)
+// New returns the ConfigMap that c describes, or an error that lists what is wrong with c. The labels
+// are set on each shield that is written; its other labels are kept. The logger gets a message about
+// every change that was made. New does no I/O.
+func New(c ownerref.Config, labels map[string]string, log logr.Logger) (*ConfigMap, error) {
+	read, err := ownerref.New(c)
 	if err != nil {
 		return nil, err
 	}
 	name := apierror.Object{Resource: apierror.ConfigMaps, Namespace: c.Namespace, Name: c.Name}
-	return &ConfigMap{read, rawapi.New[corev1.ConfigMap](c.Core, name), c.Labels, c.Logger.WithValues("configMap", read.Name())}, nil
+	object := rawapi.New[corev1.ConfigMap](c.Core, name)
+	return &ConfigMap{read, object, labels, log.WithValues("configMap", read.Name())}, nil
 }
 
 // PutUp creates the shield and returns it. It fails with an error that wraps
