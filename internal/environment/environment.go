@@ -85,7 +85,7 @@ func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Labels: e.Labels, Timing: e.Timing, Logger: e.Logger,
 		Says: presence.Object{
 			Lock: name, Pod: e.Pod(), Identity: e.Self.Identity, Zone: e.Self.Zone, Node: e.Self.Node,
-			Version: version(), Mode: presence.Alone, KnownFrom: e.Self.Found.String(),
+			Version: version(), Mode: presence.Alone,
 		},
 	})
 }
@@ -121,7 +121,7 @@ func (e *Environment) multilock(c *Clients, name string) multilock.Config {
 	return multilock.Config{
 		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
 		Pod:     ownerref.Owner{Name: pod.Name, UID: pod.UID},
-		Version: version(), KnownFrom: e.Self.Found.String(), Timing: e.Timing,
+		Version: version(), Timing: e.Timing,
 	}
 }
 

@@ -36,20 +36,6 @@ type Self struct {
 // Found says whence the fields of a [Self] come; those that are not known come from nowhere.
 type Found struct{ Pod, PodUID, Node, Zone Source }
 
-// String says it in words, such as "pod from token, zone from node".
-func (f Found) String() string {
-	var all []string
-	for _, one := range []struct {
-		what string
-		from Source
-	}{{"pod", f.Pod}, {"UID", f.PodUID}, {"node", f.Node}, {"zone", f.Zone}} {
-		if one.from != "" {
-			all = append(all, one.what+" from "+string(one.from))
-		}
-	}
-	return strings.Join(all, ", ")
-}
-
 // Source is whence something is known, for people.
 type Source string
 

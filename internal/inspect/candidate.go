@@ -31,8 +31,6 @@ type Candidate struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Unhealthy is why the candidate says that it should not lead.
 	Unhealthy string `json:"unhealthy,omitempty"`
-	// KnownFrom says whence it knows its pod, node and zone, in words.
-	KnownFrom string `json:"knownFrom,omitempty"`
 	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
 	// is not Running. A candidate without a pod is Gone if it has not renewed its presence.
 	// NodeState is Ready, NotReady or Gone. Empty means not known.
@@ -72,7 +70,7 @@ func candidatesOf(presences []presence.Object) []Candidate {
 		}
 		all = append(all, Candidate{
 			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode, Waiting: o.Waiting,
-			Unhealthy: o.Unhealthy, KnownFrom: o.KnownFrom, PodState: state,
+			Unhealthy: o.Unhealthy, PodState: state,
 			Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout(),
 		})
 	}

@@ -11,8 +11,7 @@
 // ends in good order. If it does not, the other candidates ignore the presence, and remove it, once it
 // has missed five renewals. They measure that with their own clocks, from the last change that they
 // saw. The first candidate to notice removes a presence that no longer counts, unless it cannot write its own.
-// The deletion names the version, so that it fails if the presence was renewed meanwhile. If more than
-// 20 presences are without a pod, all of them together are renewed as often as 20 would be. Tools see a
+// The deletion names the version, so that it fails if the presence was renewed meanwhile. Tools see a
 // presence only once, so they compare its renewTime with their own clock.
 //
 // A candidate that is about to end says that it is unhealthy, so that it comes last: one whose pod is

@@ -100,12 +100,7 @@ func (k *Keeper) SetWaiting(waiting string) { k.set(func(o *Object) { o.Waiting 
 
 // SetZone has the presence object say in which zone this candidate is. It does no I/O.
 func (k *Keeper) SetZone(zone string) {
-	k.set(func(o *Object) {
-		if o.Zone == "" {
-			o.KnownFrom += ", zone from node"
-		}
-		o.Zone = zone
-	})
+	k.set(func(o *Object) { o.Zone = zone })
 }
 
 func (k *Keeper) set(change func(*Object)) {
@@ -236,7 +231,7 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	}
 	k.Present <- o // only this goroutine sends
 	if wanted.Renewed != 0 {
-		return spread(wanted.lasts() / periods), nil
+		return spread(period), nil
 	}
 	return 24 * time.Hour, nil // only a change makes it sooner
 }
@@ -247,7 +242,7 @@ func (k *Keeper) wanted() (o Object, again bool) {
 	defer k.mu.Unlock()
 	o = k.says
 	if o.Pod == (Pod{}) {
-		o.Renewed, o.Lasts = time.Now().Unix(), int32(periods*k.lapses.period(time.Now())/time.Second)
+		o.Renewed = time.Now().Unix()
 	}
 	again, k.missing = k.missing, false
 	return o, again

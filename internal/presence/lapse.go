@@ -19,13 +19,6 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// periods is how many times a presence without a pod may be renewed before it no longer counts.
-const periods = 5
-
-// few is how many presences without a pod are renewed once a minute. All candidates hear of each
-// renewal, so if there are more, they are renewed less often: all together as often as these would be.
-const few = 20
-
 // lapses tells which presences without a pod have not been renewed for so long that their
 // candidates have ended, by the reader's clock alone. It is pure.
 type lapses map[string]sighting
@@ -45,7 +38,7 @@ func (l lapses) note(all []Object, own string, now time.Time) lapses {
 		}
 		s, known := l[o.Name]
 		if !known || s.number != o.Number {
-			s = sighting{number: o.Number, until: now.Add(o.lasts())}
+			s = sighting{number: o.Number, until: now.Add(lasts)}
 		}
 		seen[o.Name] = s
 	}
@@ -56,17 +49,6 @@ func (l lapses) note(all []Object, own string, now time.Time) lapses {
 func (l lapses) counts(o Object, now time.Time) bool {
 	s, ages := l[o.Name]
 	return !ages || now.Before(s.until)
-}
-
-// period is how often a presence without a pod is renewed: once a minute at most.
-func (l lapses) period(now time.Time) time.Duration {
-	others := 0
-	for _, s := range l {
-		if now.Before(s.until) {
-			others++
-		}
-	}
-	return min(max(time.Minute, time.Minute*time.Duration(others)/few), mostLasts/periods)
 }
 
 // spread is a time of this candidate's own: not all act at once.

@@ -28,7 +28,6 @@ const (
 	annotationMode    = "zonelect.dev/mode"
 	annotationWaiting = "zonelect.dev/waiting-for"
 	annotationHealth  = "zonelect.dev/health"
-	annotationFound   = "zonelect.dev/known-from"
 	annotationStop    = "zonelect.dev/stop-timeout"
 )
 
@@ -41,7 +40,6 @@ func (o *Object) annotations() map[string]*string {
 		annotationMode:        &o.Mode,
 		annotationWaiting:     &o.Waiting,
 		annotationHealth:      &o.Unhealthy,
-		annotationFound:       &o.KnownFrom,
 		annotationStop:        &o.Stop,
 	}
 }
@@ -58,8 +56,8 @@ func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, strings.ToValidUTF8((*text)[:min(len(*text), record.MaxText)], ""))
 	}
 	if o.Pod == (Pod{}) {
-		renewed, lasts := metav1.NewMicroTime(time.Unix(o.Renewed, 0)), int32(o.lasts()/time.Second)
-		lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &renewed, &lasts
+		renewed, seconds := metav1.NewMicroTime(time.Unix(o.Renewed, 0)), int32(lasts/time.Second)
+		lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &renewed, &seconds
 	} else if len(lease.OwnerReferences) == 0 {
 		lease.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: o.Pod.Name, UID: o.Pod.UID,
@@ -74,9 +72,6 @@ func read(lease *coordinationv1.Lease, lock string) Object {
 	o := Object{Lock: lock, Pod: podOf(lease), Name: lease.Name, UID: lease.UID, Number: record.Number(lease.ResourceVersion)}
 	if at := lease.Spec.RenewTime; at != nil && o.Pod == (Pod{}) {
 		o.Renewed = at.Unix()
-		if d := lease.Spec.LeaseDurationSeconds; d != nil {
-			o.Lasts = *d
-		}
 	}
 	if holder := lease.Spec.HolderIdentity; holder != nil && len(*holder) <= record.MaxText {
 		o.Identity = *holder

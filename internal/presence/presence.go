@@ -31,15 +31,11 @@ type Object struct {
 	Waiting  string // what the candidate waits for, in words
 	// Unhealthy is why it should not lead, in words; empty if it is healthy.
 	Unhealthy string
-	// KnownFrom says whence the candidate knows where it is, in words.
-	KnownFrom string
 	// Stop is its timing's StopTimeout, as time.Duration writes it.
 	Stop string
 	// Renewed is when it was renewed, by the candidate's wall clock, in seconds since 1970. It is zero
 	// for a presence that a pod owns.
 	Renewed int64
-	// Lasts is for how many seconds after that it counts, see lasts.
-	Lasts int32
 
 	// Name, UID and resourceVersion of the presence's own Lease, set by Ensure and List.
 	Name   string
@@ -104,19 +100,15 @@ func (o Object) isOn(lease *coordinationv1.Lease) bool {
 	return there.Pod.UID == o.Pod.UID && (o.Pod != (Pod{}) || there.Identity == o.Identity && len(lease.OwnerReferences) == 0)
 }
 
-// A presence without a pod counts for so long after it was renewed, as it says: five periods.
-const leastLasts, mostLasts = 5 * time.Minute, 3 * time.Hour
-
-// lasts is how long a presence without a pod counts after it was renewed.
-func (o Object) lasts() time.Duration {
-	return min(max(time.Duration(o.Lasts)*time.Second, leastLasts), mostLasts)
-}
+// period is how often a presence without a pod is renewed, at most. It counts for so long as lasts says
+// after it was renewed.
+const period, lasts = time.Minute, 5 * period
 
 // Lapsed reports whether a presence without a pod has not been renewed for so long that its candidate
 // has ended, as far as two wall clocks tell: that of the candidate, and now.
 func (o Object) Lapsed(now time.Time) bool {
 	age := now.Sub(time.Unix(o.Renewed, 0)).Abs() // one that is renewed in the future says nothing
-	return o.Pod == (Pod{}) && age > o.lasts()
+	return o.Pod == (Pod{}) && age > lasts
 }
 
 // List returns the presences of a lock, by name, with one linearizable request. It leaves out

@@ -143,7 +143,6 @@ func TestGarbageIsNobody(t *testing.T) {
 		"another lock's":  {objectOf("a"), func(l *coordinationv1.Lease) { l.Labels[Label] = "another" }, nil},
 
 		"renewed":                          {podless("a"), func(*coordinationv1.Lease) {}, alone},
-		"renewed, without a duration":      {podless("a"), func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }, alone},
 		"never renewed":                    {podless("a"), func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, nil},
 		"renewed in 1970":                  {podless("a"), func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(0, 0)} }, nil},
 		"renewed by nobody":                {podless("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},

@@ -40,9 +40,6 @@ type Config struct {
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
-	// KnownFrom names the sources of what the candidate knows about itself, for people, as status
-	// shows them. Empty means unknown.
-	KnownFrom string
 	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
 	// RenewDeadline where the server turns out to be slow.
 	Timing timing.Timing
