@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -42,8 +41,7 @@ type Source string
 // The sources, the first that says something counts.
 const (
 	FromOption      Source = "option"
-	FromToken       Source = "token"      // the claims of the token that this process shows the API server
-	FromServer      Source = "API server" // a SelfSubjectReview
+	FromToken       Source = "token" // the claims of the token that this process shows the API server
 	FromEnvironment Source = "environment"
 	FromHost        Source = "host name" // for the pod's name
 	FromNode        Source = "node"      // its label, for the zone
@@ -93,8 +91,7 @@ var (
 //  2. the claims of the service account's token that cfg shows the API server, if it is bound to a
 //     pod, and the mounts of this process are not of another one: the pod, its UID and namespace, and
 //     since Kubernetes 1.30 its node;
-//  3. the API server, which is asked only if the pod's name and UID are not known by then, or by 4;
-//  4. environment variables, which the pod's template sets by the downward API:
+//  3. environment variables, which the pod's template sets by the downward API:
 //
 // POD_NAME, POD_UID, POD_NAMESPACE and NODE_NAME (fieldRef metadata.name, metadata.uid,
 // metadata.namespace and spec.nodeName); and NODE_ZONE (the zone, or fieldRef
@@ -118,7 +115,7 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Se
 		return Self{}, fmt.Errorf("finding out who this process is: reading the host name: %w", err)
 	}
 	if o.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
-		s.inPod(ctx, cfg, log, o, host)
+		s.inPod(cfg, log, o, host)
 	} else {
 		s.outside(log, o, host)
 	}
@@ -154,37 +151,35 @@ type named struct {
 }
 
 // inPod fills in what a pod knows about itself.
-func (s *Self) inPod(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known, host string) {
+func (s *Self) inPod(cfg *rest.Config, log logr.Logger, o Known, host string) {
 	option := named{o.PodName, o.PodUID, FromOption}
 	env := named{os.Getenv(envPodName), os.Getenv(envPodUID), FromEnvironment}
-	sender, from := fromToken(cfg), FromToken
-	if sender.Pod.UID == "" && (cmp.Or(option.name, env.name) == "" || cmp.Or(option.uid, env.uid) == "") {
-		sender, from = fromServer(ctx, cfg, log), FromServer
-	}
+	token := fromToken(cfg)
 	mounts, _ := os.ReadFile(mountsFile) // elsewhere than on Linux there is none
-	if in := mountedPod(string(mounts)); in != "" && sender.Pod.UID != "" && in != string(sender.Pod.UID) {
-		log.Info("the API server knows this process by another pod than it runs in, as with a token that was copied: that pod does not count", "pod", sender.Pod.Name, "uid", string(sender.Pod.UID), "from", from, "runsIn", in)
-		sender = presence.Sender{}
+	if in := mountedPod(string(mounts)); in != "" && token.Pod.UID != "" && in != token.Pod.UID {
+		log.Info("the token of this process is bound to another pod than it runs in, as one that was copied: that pod does not count",
+			"pod", token.Pod.Name, "uid", token.Pod.UID, "runsIn", in)
+		token = bound{}
 	}
-	own := named{sender.Pod.Name, string(sender.Pod.UID), from}
+	own := named{token.Pod.Name, token.Pod.UID, FromToken}
 	if s.is(option, own, env, named{name: host, from: FromHost}); s.Found.Pod == FromHost {
 		log.Info("nothing names the pod: taking the host name for its name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host)
 	}
 	if own.name != "" && (env.name != "" && env.name != own.name || env.uid != "" && env.uid != own.uid) {
-		log.Info("the environment names another pod than the API server knows this process by: what the API server knows counts; set POD_NAME and POD_UID by the downward API, or not at all",
-			"pod", own.name, "uid", own.uid, "from", own.from, "POD_NAME", env.name, "POD_UID", env.uid)
+		log.Info("the environment names another pod than the token of this process: what the token says counts; set POD_NAME and POD_UID by the downward API, or not at all",
+			"pod", own.name, "uid", own.uid, "POD_NAME", env.name, "POD_UID", env.uid)
 	}
 	if s.PodUID == "" {
 		log.Info("the pod's UID is not known: status cannot tell whether this pod is ready, and a migration off leader-for-life fails; mount the token of the service account, or set POD_UID by the downward API (fieldRef metadata.uid)")
 	}
-	if sender.Pod.Name != s.PodName {
-		sender = presence.Sender{} // the program says that this process is of another pod
+	if token.Pod.Name != s.PodName {
+		token = bound{} // the program says that this process is of another pod
 	}
-	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{sender.Node, from}, said{os.Getenv(envNode), FromEnvironment})
-	if env := os.Getenv(envNamespace); env != "" && sender.Namespace != "" && env != sender.Namespace {
-		log.Info("POD_NAMESPACE is not the namespace of the pod: the lock is there, and this candidate is not seen", "POD_NAMESPACE", env, "pod's", sender.Namespace)
+	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{token.Node.Name, FromToken}, said{os.Getenv(envNode), FromEnvironment})
+	if env := os.Getenv(envNamespace); env != "" && token.Namespace != "" && env != token.Namespace {
+		log.Info("POD_NAMESPACE is not the namespace of the pod: the lock is there, and this candidate is not seen", "POD_NAMESPACE", env, "pod's", token.Namespace)
 	}
-	if s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), sender.Namespace, podNamespace()); s.Namespace == "" {
+	if s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), token.Namespace, podNamespace()); s.Namespace == "" {
 		log.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
 	}
 	s.identify(s.PodName, s.PodUID[:min(8, len(s.PodUID))])

@@ -10,16 +10,19 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/zone"
 )
 
-// How long a question about this process may take. An election without a zone is better than one that
-// has not begun, and what is not known at the start is asked for again.
+// How long the question about the zone may take. An election without a zone is better than one that has
+// not begun, and what is not known at the start is asked for again.
 const (
 	startPatience = 2 * timing.DefaultRenewDeadline // a dial and an answer, as for a read of the elector
 	laterPatience = 10 * time.Second
@@ -37,7 +40,7 @@ const (
 	zoneSpread  = 0.2
 )
 
-// lookup reads the zone of a node.
+// lookup reads the zone of a node, for most at the longest, on connections that are closed afterwards.
 func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Duration) (string, error) {
 	switch {
 	case node == "":
@@ -45,7 +48,18 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 	case cfg == nil:
 		return "", errors.New("there is no configuration to reach the API server with")
 	}
-	z, err := ask(ctx, cfg, most, func(ctx context.Context, core rest.Interface) (string, error) { return zone.Lookup(ctx, core, node) })
+	cfg = Named(cfg)
+	tr, err := transport.New(cfg, transport.Options{})
+	if err != nil {
+		return "", err
+	}
+	defer tr.CloseConnections()
+	core, err := restClient(cfg, tr, corev1.SchemeGroupVersion)
+	if err != nil {
+		return "", err
+	}
+	look := func(ctx context.Context) (string, error) { return zone.Lookup(ctx, core, node) }
+	z, err := rawapi.Ask(ctx, timing.DefaultRenewInterval, most, look)
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -47,7 +48,7 @@ func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string)
 	case object.Name().Absent(err):
 		return fmt.Errorf("%w: pod %s (%s)", ErrPodGone, p.Name, p.UID)
 	case errors.Is(err, locks.ErrForbidden):
-		if s, asked := WhoSends(ctx, core); asked == nil && s.Namespace == namespace && s.Pod == p {
+		if p.sends(ctx, core, namespace) {
 			return nil
 		}
 		return fmt.Errorf("%w: %w", errUnconfirmed, err)
@@ -59,40 +60,20 @@ func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string)
 	return nil
 }
 
-// Sender is a pod by which the API server knows the sender of a request. The zero Sender is not a pod.
-type Sender struct {
-	Namespace string
-	Pod       Pod
-	Node      string // since Kubernetes 1.30
-}
-
-// WhoSends returns the pod that the API server takes the sender of a request for: since Kubernetes
-// 1.28 it says so to all, by the token. It is none if the sender's token is bound to no pod.
-// core must be a client for the core group, v1.
-func WhoSends(ctx context.Context, core rest.Interface) (Sender, error) {
+// sends reports whether the API server takes the sender of a request for this pod: since Kubernetes 1.28
+// it says so to all, by the token.
+func (p Pod) sends(ctx context.Context, core rest.Interface, namespace string) bool {
 	const ask = `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
 	raw, err := core.Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").
 		SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON).
 		MaxRetries(0).Throttle(nil).Body([]byte(ask)).Do(ctx).Raw()
-	if err != nil {
-		return Sender{}, fmt.Errorf("asking the API server who this is: %w", err)
-	}
 	var answer authenticationv1.SelfSubjectReview
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return Sender{}, fmt.Errorf("reading whom the API server takes this for: %w", err)
+	if err != nil || json.Unmarshal(raw, &answer) != nil {
+		return false
 	}
 	user := answer.Status.UserInfo
-	says := func(what string) string {
-		if values := user.Extra["authentication.kubernetes.io/"+what]; len(values) == 1 {
-			return values[0]
-		}
-		return ""
+	says := func(what, is string) bool {
+		return slices.Equal(user.Extra["authentication.kubernetes.io/"+what], []string{is})
 	}
-	account, isAccount := strings.CutPrefix(user.Username, "system:serviceaccount:")
-	namespace, _, _ := strings.Cut(account, ":")
-	pod := Pod{Name: says("pod-name"), UID: types.UID(says("pod-uid"))}
-	if !isAccount || pod.Name == "" || pod.UID == "" {
-		return Sender{}, nil
-	}
-	return Sender{Namespace: namespace, Pod: pod, Node: says("node-name")}, nil
+	return strings.HasPrefix(user.Username, "system:serviceaccount:"+namespace+":") && says("pod-name", p.Name) && says("pod-uid", string(p.UID))
 }
