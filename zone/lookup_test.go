@@ -19,7 +19,7 @@ import (
 // lookup looks up the zone of a node, with a server that answers so.
 func lookup(t *testing.T, h http.HandlerFunc) (string, error) {
 	t.Helper()
-	return Lookup(t.Context(), apitest.Client(t, h, corev1.SchemeGroupVersion), "n1")
+	return Lookup(t.Context(), apitest.Wire(t, h, corev1.SchemeGroupVersion), "n1")
 }
 
 func answering(code int, body any) http.HandlerFunc {

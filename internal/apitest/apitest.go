@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -30,7 +29,7 @@ type Object = map[string]any
 // lists, and watches of single objects or of all of a resource, in one namespace or in all.
 // It counts resourceVersions across all objects, starting at 101.
 type Server struct {
-	Mu      sync.Mutex        // guards Objects
+	Mu      sync.Mutex        // guards Objects, which requests and the methods of the server change
 	Objects map[string]Object // by path
 
 	// Before, if set, sees every request before it is served: the verb, as RBAC calls it, and
@@ -41,9 +40,6 @@ type Server struct {
 	// change behind the clients' backs, and the object before and after, nil where there is
 	// none. It may change neither. It is called by one goroutine at a time, which holds Mu.
 	Stored func(r *http.Request, path string, before, after Object)
-	// Sealed says that Objects change only by requests and by the methods of the server, which
-	// then encodes each of them no more than once.
-	Sealed bool
 	// Landing, if set, is called for each write, by several goroutines at a time and without Mu: after
 	// a real server has compared versions, and before the store. If the object has changed when the
 	// write is to land, all of that begins again. A write for which it returns false never lands.
@@ -52,30 +48,19 @@ type Server struct {
 	// them, as pods do, until Server.Delete.
 	Lingers func(path string) bool
 
-	number    int
-	raw       map[string]json.RawMessage // Objects as they were put, by path
-	history   []change
-	compacted int // no watch starts from an older version
-	pages     map[string]page
-	changed   chan struct{}
-	ended     chan struct{} // closed to end all watches
-	fronts    []*Front
-}
-
-type change struct {
-	kind, path string
-	number     int
-	raw        []byte
-	was, is    labels.Set // nil where there was, or is, no object
+	view    // of what is stored
+	history []change
+	pages   map[string]page
+	fronts  []*Front
 }
 
 // NewServer returns a server without objects.
 func NewServer() *Server {
-	return &Server{number: 100, Objects: map[string]Object{}, raw: map[string]json.RawMessage{}, pages: map[string]page{}, changed: make(chan struct{}), ended: make(chan struct{})}
+	return &Server{view: newView(100), Objects: map[string]Object{}, pages: map[string]page{}}
 }
 
-// Client returns a client of h for one group and version. Server and client end with the
-// test.
+// Client returns a client of h for one group and version, over real connections. Server and client end with
+// the test.
 func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClient {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -113,10 +98,10 @@ func newClient(t *testing.T, url string, client *http.Client, gv schema.GroupVer
 }
 
 // ServeHTTP serves the API.
-func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.serve(w, r, a) }
+func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.serve(w, r, &a.view) }
 
-// serve serves the API, with reads and watches from a source.
-func (a *Server) serve(w http.ResponseWriter, r *http.Request, from source) {
+// serve serves the API, with reads and watches from a view.
+func (a *Server) serve(w http.ResponseWriter, r *http.Request, from *view) {
 	q := r.URL.Query()
 	if code, body := a.before(r); code != 0 {
 		Reply(w, code, body)
@@ -132,7 +117,12 @@ func (a *Server) serve(w http.ResponseWriter, r *http.Request, from source) {
 	case r.Method == http.MethodGet && isList(r.URL.Path):
 		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q, from) })
 	case r.Method == http.MethodGet:
-		a.answer(w, func() (int, any) { return get(r.URL.Path, from) })
+		a.answer(w, func() (int, any) {
+			if o, exists := from.objects[r.URL.Path]; exists {
+				return http.StatusOK, o.raw
+			}
+			return http.StatusNotFound, NotFound(r.URL.Path)
+		})
 	default:
 		body, err := io.ReadAll(r.Body) // before Mu is taken: it may come late
 		if err != nil {
@@ -160,21 +150,6 @@ func (a *Server) answer(w http.ResponseWriter, do func() (int, any)) {
 	Reply(w, code, json.RawMessage(raw))
 }
 
-func get(path string, from source) (int, any) {
-	if raw, _, exists := from.object(path); exists {
-		return http.StatusOK, raw
-	}
-	return http.StatusNotFound, NotFound(path)
-}
-
-// encoded returns an object that exists as JSON. The caller holds Mu.
-func (a *Server) encoded(path string) json.RawMessage {
-	if raw, put := a.raw[path]; put && a.Sealed {
-		return raw
-	}
-	return Marshal(a.Objects[path])
-}
-
 // write makes what a request wants of the object as it is, and stores that if the object is
 // still the same once the write has been admitted and may land.
 func (a *Server) write(r *http.Request, body []byte) (int, any) {
@@ -193,20 +168,14 @@ func (a *Server) write(r *http.Request, body []byte) (int, any) {
 		path += "/" + meta["name"].(string)
 	}
 	for {
-		old := a.Objects[path]
-		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
-			if code, body := check(r.Method, path, old, o); code != 0 {
-				return code, body
-			}
+		number := a.objects[path].number
+		if code, body := check(r.Method, path, a.Objects[path], o); code != 0 {
+			return code, body
 		}
 		if !a.lands(r) {
 			return http.StatusGatewayTimeout, Status(http.StatusGatewayTimeout, "Timeout", "the write has not landed", "", "")
 		}
-		now := a.Objects[path]
-		if r.Method == http.MethodPost && now != nil {
-			return http.StatusConflict, Status(http.StatusConflict, "AlreadyExists", "already exists", resourceOf(path), last(path))
-		}
-		if versionOf(now) == versionOf(old) {
+		if a.objects[path].number == number {
 			return a.store(r, path, o)
 		}
 	}
@@ -223,7 +192,7 @@ func (a *Server) lands(r *http.Request) bool {
 	return hook(r)
 }
 
-// check compares what a PUT or a DELETE was made for with what is there.
+// check compares what a write was made for with what is there.
 func check(method, path string, old, o Object) (code int, answer Object) {
 	about := resourceOf(path)
 	if kind, is := old["kind"].(string); is && method == http.MethodDelete {
@@ -233,6 +202,9 @@ func check(method, path string, old, o Object) (code int, answer Object) {
 		return http.StatusConflict, Status(http.StatusConflict, "Conflict", message, about, last(path))
 	}
 	switch {
+	case method == http.MethodPost && old == nil:
+	case method == http.MethodPost:
+		return http.StatusConflict, Status(http.StatusConflict, "AlreadyExists", "already exists", about, last(path))
 	case method == http.MethodPut && old == nil:
 		// The real server gives the same answer to a PUT with a UID: the UID is a
 		// precondition.
@@ -243,14 +215,6 @@ func check(method, path string, old, o Object) (code int, answer Object) {
 		return conflict("the object has been modified")
 	}
 	return 0, nil
-}
-
-// versionOf is the resourceVersion of an object; nil if there is none.
-func versionOf(o Object) any {
-	if o == nil {
-		return nil
-	}
-	return o["metadata"].(Object)["resourceVersion"]
 }
 
 // store stores what write has found to be valid, unless it is a trial.
@@ -269,7 +233,7 @@ func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
 		return http.StatusOK, Object{"kind": "Status", "apiVersion": "v1", "status": "Success"}
 	case http.MethodPost:
 		meta := o["metadata"].(Object)
-		meta["uid"] = fmt.Sprintf("uid-%d", a.number)
+		meta["uid"] = fmt.Sprintf("uid-%d", a.at)
 		if namespace := namespaceOf(path); namespace != "" {
 			meta["namespace"] = namespace
 		}
@@ -297,27 +261,25 @@ func meets(old, sent Object, method string) bool {
 
 // put stores o under the next resourceVersion, and returns it as JSON. The caller holds Mu.
 func (a *Server) put(r *http.Request, kind, path string, o Object) json.RawMessage {
-	a.number++
-	o["metadata"].(Object)["resourceVersion"] = strconv.Itoa(a.number)
+	o["metadata"].(Object)["resourceVersion"] = strconv.Itoa(a.at + 1)
 	before, after := a.Objects[path], o
-	c := change{kind: kind, path: path, number: a.number, is: labelsOf(o)}
+	c := change{kind: kind, path: path, number: a.at + 1, is: labelsOf(o)}
 	if before != nil {
 		c.was = labelsOf(before)
 	}
 	c.raw = Marshal(o)
 	if kind == "DELETED" {
 		delete(a.Objects, path)
-		delete(a.raw, path)
 		after, c.is = nil, nil
 	} else {
-		a.Objects[path], a.raw[path] = o, c.raw
+		a.Objects[path] = o
 	}
 	a.history = append(a.history, c)
+	a.apply(c)
 	if a.Stored != nil {
 		a.Stored(r, path, before, after)
 	}
-	close(a.changed)
-	a.changed = make(chan struct{})
+	renew(&a.changed)
 	for _, f := range a.fronts {
 		f.follow()
 	}

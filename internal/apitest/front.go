@@ -17,6 +17,52 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// view is what a read or a watch is answered from: the store, or a cache of it. The store's Mu guards it.
+type view struct {
+	at      int               // the version that it has reached
+	oldest  int               // no watch starts from an older version
+	objects map[string]change // that exist there, by path
+	changed chan struct{}     // closed when there is more
+	ended   chan struct{}     // closed to end all watches
+}
+
+type change struct {
+	kind, path string
+	number     int
+	raw        json.RawMessage
+	was, is    labels.Set // nil where there was, or is, no object
+}
+
+func newView(at int) view {
+	return view{at: at, objects: map[string]change{}, changed: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// paths are those of all objects, in order.
+func (v *view) paths() []string { return slices.Sorted(maps.Keys(v.objects)) }
+
+// apply makes the view show changes.
+func (v *view) apply(all ...change) {
+	for _, c := range all {
+		if v.at = c.number; c.is == nil {
+			delete(v.objects, c.path)
+		} else {
+			v.objects[c.path] = c
+		}
+	}
+}
+
+// end ends all watches, and lets none start from a version older than now.
+func (v *view) end() {
+	v.oldest = v.at
+	renew(&v.ended)
+}
+
+// renew closes a channel, and puts another in its place.
+func renew(c *chan struct{}) {
+	close(*c)
+	*c = make(chan struct{})
+}
+
 // Front is one of several API servers over the objects of a [Server], with a watch cache of its
 // own. As with the real one, watches come from the cache, and so do reads that name a
 // resourceVersion: zero takes what there is; another waits for it up to three seconds. Writes and
@@ -27,14 +73,8 @@ type Front struct {
 	// resourceVersion, as servers since Kubernetes 1.31 do before they fall back to the store.
 	Waits bool
 
-	// What follows is guarded by the store's Mu.
-
-	lag     time.Duration
-	at      int               // the version that the cache has reached
-	oldest  int               // no watch starts from an older version
-	objects map[string]change // that exist there, by path
-	changed chan struct{}
-	ended   chan struct{} // closed to end all watches
+	view // of the cache
+	lag  time.Duration
 }
 
 // Still is the lag of a cache that stands still.
@@ -48,7 +88,7 @@ const freshness = 3 * time.Second
 func (a *Server) NewFront() *Front {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
-	f := &Front{store: a, at: a.number, objects: map[string]change{}, changed: make(chan struct{}), ended: make(chan struct{})}
+	f := &Front{store: a, view: newView(a.at)}
 	a.fronts = append(a.fronts, f)
 	return f
 }
@@ -67,17 +107,15 @@ func (f *Front) Lag(lag time.Duration) {
 func (f *Front) Restart(behind int) {
 	f.store.Mu.Lock()
 	defer f.store.Mu.Unlock()
-	at := f.store.number - behind
-	f.lag, f.at, f.objects = Still, 0, map[string]change{}
-	f.apply(at)
-	f.oldest = at
-	close(f.ended)
-	f.ended = make(chan struct{})
+	at := f.store.at - behind
+	f.lag, f.at, f.objects = Still, at, map[string]change{}
+	f.apply(f.store.between(0, at)...)
+	f.end()
 }
 
 // follow makes the cache show what is stored. The caller holds the store's Mu.
 func (f *Front) follow() {
-	switch newest := f.store.number; f.lag {
+	switch newest := f.store.at; f.lag {
 	case Still:
 	case 0:
 		f.reach(newest)
@@ -95,33 +133,21 @@ func (f *Front) follow() {
 // reach makes the cache show all changes up to a version. The caller holds the store's Mu.
 func (f *Front) reach(version int) {
 	if version > f.at {
-		f.apply(version)
-		close(f.changed)
-		f.changed = make(chan struct{})
+		f.apply(f.store.between(f.at, version)...)
+		renew(&f.changed)
 	}
-}
-
-func (f *Front) apply(version int) {
-	for _, c := range f.store.between(f.at, version) {
-		if c.is == nil {
-			delete(f.objects, c.path)
-		} else {
-			f.objects[c.path] = c
-		}
-	}
-	f.at = version
 }
 
 // ServeHTTP serves the API.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	var from source = f
+	from := &f.view
 	if r.Method == http.MethodGet && q.Get("watch") != "true" {
 		switch wanted, _ := strconv.Atoi(q.Get("resourceVersion")); {
 		case q.Get("resourceVersion") == "":
-			if from = f.store; f.Waits && isList(r.URL.Path) {
+			if from = &f.store.view; f.Waits && isList(r.URL.Path) {
 				f.store.Mu.Lock()
-				newest := f.store.number
+				newest := f.store.at
 				f.store.Mu.Unlock()
 				f.await(r.Context(), newest)
 			}
@@ -161,44 +187,4 @@ func tooLarge(wanted, at int) Object {
 	status := Status(http.StatusGatewayTimeout, "Timeout", fmt.Sprintf("Too large resource version: %d, current: %d", wanted, at), "", "", "ResourceVersionTooLarge")
 	status["details"].(Object)["retryAfterSeconds"] = 1
 	return status
-}
-
-// source is what a read or a watch is answered from: the store, or a cache of it. Its caller
-// holds the store's Mu.
-type source interface {
-	version() int
-	paths() []string // of all objects, in order
-	object(path string) (raw json.RawMessage, is labels.Set, exists bool)
-	// signals returns the version that no watch may begin before, and the channels that are
-	// closed when there is more and when all watches are to end.
-	signals() (oldest int, changed, ended <-chan struct{})
-}
-
-func (a *Server) version() int { return a.number }
-
-func (a *Server) paths() []string { return slices.Sorted(maps.Keys(a.Objects)) }
-
-func (a *Server) object(path string) (json.RawMessage, labels.Set, bool) {
-	o, exists := a.Objects[path]
-	if !exists {
-		return nil, nil, false
-	}
-	return a.encoded(path), labelsOf(o), true
-}
-
-func (a *Server) signals() (oldest int, changed, ended <-chan struct{}) {
-	return a.compacted, a.changed, a.ended
-}
-
-func (f *Front) version() int { return f.at }
-
-func (f *Front) paths() []string { return slices.Sorted(maps.Keys(f.objects)) }
-
-func (f *Front) object(path string) (json.RawMessage, labels.Set, bool) {
-	c, exists := f.objects[path]
-	return c.raw, c.is, exists
-}
-
-func (f *Front) signals() (oldest int, changed, ended <-chan struct{}) {
-	return f.oldest, f.changed, f.ended
 }

@@ -31,12 +31,12 @@ func isList(path string) bool {
 // list answers with the objects below path that have the labels of selector, by name and one
 // in a line. A list with a limit is one page of it, unless it may come from a cache, as with the
 // real server; its other pages show the same moment until Compact.
-func (a *Server) list(path string, q url.Values, from source) (int, any) {
+func (a *Server) list(path string, q url.Values, from *view) (int, any) {
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	if q.Has("resourceVersion") {
 		limit = 0
 	}
-	rest := page{number: from.version()}
+	rest := page{number: from.at}
 	if token := q.Get("continue"); token != "" {
 		var known bool
 		if rest, known = a.pages[token]; !known {
@@ -48,11 +48,8 @@ func (a *Server) list(path string, q url.Values, from source) (int, any) {
 			return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
 		}
 		for _, name := range from.paths() {
-			if !below(name, path) {
-				continue
-			}
-			if raw, is, _ := from.object(name); wanted.Empty() || wanted.Matches(is) {
-				rest.items = append(rest.items, raw)
+			if o := from.objects[name]; below(name, path) && wanted.Matches(o.is) {
+				rest.items = append(rest.items, o.raw)
 			}
 		}
 	}

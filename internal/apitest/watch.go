@@ -20,7 +20,7 @@ const bookmarkEvery = time.Minute
 
 // watch sends the events of an object, or of all at a path that ends in a slash, until the
 // client goes or the time that it asked for is over.
-func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from source) {
+func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from *view) {
 	q := r.URL.Query()
 	wanted, err := labels.Parse(q.Get("labelSelector"))
 	if err != nil {
@@ -40,7 +40,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush() // answer at once, though nothing may happen for long
 	a.Mu.Lock()
-	oldest, _, ended := from.signals()
+	oldest, ended := from.oldest, from.ended
 	a.Mu.Unlock()
 	if after != 0 && after < oldest {
 		send(w, "ERROR", Marshal(Status(http.StatusGone, "Expired", "too old resource version", "", "")))
@@ -108,17 +108,15 @@ func (c change) seenBy(wanted labels.Selector) string {
 
 // since returns the events after a version, the newest version, and a channel that is closed
 // when there is more. Version zero means: begin with the present objects.
-func (a *Server) since(path string, after int, from source) (events []change, newest int, changed <-chan struct{}) {
+func (a *Server) since(path string, after int, from *view) (events []change, newest int, changed <-chan struct{}) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
-	newest = from.version()
-	_, changed, _ = from.signals()
+	newest, changed = from.at, from.changed
 	dir, all := strings.CutSuffix(path, "/")
 	if after == 0 {
 		for _, name := range from.paths() {
 			if name == path || all && below(name, dir) {
-				raw, is, _ := from.object(name)
-				events = append(events, change{kind: "ADDED", raw: raw, is: is})
+				events = append(events, change{kind: "ADDED", raw: from.objects[name].raw, is: from.objects[name].is})
 			}
 		}
 		return events, newest, changed
@@ -146,14 +144,10 @@ func (a *Server) between(after, last int) []change {
 func (a *Server) Compact() {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
-	a.compacted = a.number
 	clear(a.pages)
-	close(a.ended)
-	a.ended = make(chan struct{})
+	a.end()
 	for _, f := range a.fronts { // what a cache does not show yet, it has still to get
-		f.oldest = f.at
-		close(f.ended)
-		f.ended = make(chan struct{})
+		f.end()
 	}
 }
 

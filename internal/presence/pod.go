@@ -75,5 +75,6 @@ func (p Pod) sends(ctx context.Context, core rest.Interface, namespace string) b
 	says := func(what, is string) bool {
 		return slices.Equal(user.Extra["authentication.kubernetes.io/"+what], []string{is})
 	}
-	return strings.HasPrefix(user.Username, "system:serviceaccount:"+namespace+":") && says("pod-name", p.Name) && says("pod-uid", string(p.UID))
+	return strings.HasPrefix(user.Username, "system:serviceaccount:"+namespace+":") &&
+		says("pod-name", p.Name) && says("pod-uid", string(p.UID))
 }

@@ -66,7 +66,7 @@ func TestAPodIsConfirmedByTheServerAlone(t *testing.T) {
 				}
 				return 0, nil
 			}
-			err := Pod{Name: "a", UID: "uid-a"}.Confirm(t.Context(), apitest.Client(t, server, corev1.SchemeGroupVersion), "ns")
+			err := Pod{Name: "a", UID: "uid-a"}.Confirm(t.Context(), apitest.Wire(t, server, corev1.SchemeGroupVersion), "ns")
 			if !errors.Is(err, of.want) || of.want != nil && !strings.Contains(err.Error(), of.says) {
 				t.Errorf("it is %v, want %v", err, of.want)
 			}

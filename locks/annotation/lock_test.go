@@ -31,7 +31,7 @@ func forEachKind(t *testing.T, do func(t *testing.T, kind Kind)) {
 
 func mustNew(t *testing.T, kind Kind, h http.Handler) *Lock {
 	t.Helper()
-	l, err := New(Config{Client: apitest.Client(t, h, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
+	l, err := New(Config{Client: apitest.Wire(t, h, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func mustRead(t *testing.T, l *Lock) locks.Snapshot {
 func annotationsOf(o object) object { return o["metadata"].(object)["annotations"].(object) }
 
 func TestNewSaysWhatIsWrong(t *testing.T) {
-	client := apitest.Client(t, apitest.NewServer(), corev1.SchemeGroupVersion)
+	client := apitest.Wire(t, apitest.NewServer(), corev1.SchemeGroupVersion)
 	for name, tc := range map[string]struct {
 		config Config
 		says   string
@@ -95,7 +95,7 @@ var payload = map[Kind]object{
 func others(kind Kind) object {
 	o := apitest.Clone(payload[kind])
 	o["metadata"] = object{
-		"name": "lock", "namespace": "ns", "uid": "u1", "resourceVersion": "50",
+		"name": "lock", "namespace": "ns", "uid": "u1", "resourceVersion": "101",
 		"labels":          object{"team": "x"},
 		"annotations":     object{"theirs": "kept"},
 		"finalizers":      []any{"f/f"},
@@ -107,9 +107,9 @@ func others(kind Kind) object {
 func TestAnObjectWithoutRecordIsAFreeLockAndWhatIsOnItIsKept(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {
 		l, server := newLock(t, kind)
-		server.Objects[pathOf(kind)] = others(kind)
+		server.Put(pathOf(kind), others(kind))
 		free := mustRead(t, l)
-		if !free.Version.Exists() || free.Record != (locks.Record{}) || free.Version.UID != "u1" || free.Version.Number != 50 {
+		if !free.Version.Exists() || free.Record != (locks.Record{}) || free.Version.UID != "u1" || free.Version.Number != 101 {
 			t.Fatalf("read %+v, want a free lock", free)
 		}
 		mustWrite(t, l, free.Version, held())
@@ -118,7 +118,7 @@ func TestAnObjectWithoutRecordIsAFreeLockAndWhatIsOnItIsKept(t *testing.T) {
 		defer server.Mu.Unlock()
 		got := apitest.Clone(server.Objects[pathOf(kind)])
 		want := others(kind)
-		want["metadata"].(object)["resourceVersion"] = "101"
+		want["metadata"].(object)["resourceVersion"] = "102"
 		for key, value := range written(t, held()).Annotations {
 			annotationsOf(want)[key] = value
 		}
@@ -136,7 +136,7 @@ func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 		if err := l.Clear(t.Context(), locks.Version{}); err == nil {
 			t.Error("an object that does not exist was cleared")
 		}
-		server.Objects[pathOf(kind)] = others(kind)
+		server.Put(pathOf(kind), others(kind))
 		old := mustWrite(t, l, mustRead(t, l).Version, held())
 		now := mustWrite(t, l, old.Version, released())
 		if err := l.Clear(t.Context(), old.Version); !errors.Is(err, locks.ErrConflict) || mustRead(t, l).Record != now.Record {
@@ -151,7 +151,7 @@ func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 		server.Mu.Lock()
 		defer server.Mu.Unlock()
 		got, want := apitest.Clone(server.Objects[pathOf(kind)]), others(kind)
-		want["metadata"].(object)["resourceVersion"] = "103"
+		want["metadata"].(object)["resourceVersion"] = "104"
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("\n got %s\nwant %s", apitest.Marshal(got), apitest.Marshal(want))
 		}
@@ -172,7 +172,7 @@ func TestWhatIsNoLockOfThisKindIsNeitherReadNorWatched(t *testing.T) {
 			l, server := newLock(t, kind)
 			o := others(kind)
 			tc.change(o)
-			server.Objects[pathOf(kind)] = o
+			server.Put(pathOf(kind), o)
 			if s, err := l.Read(t.Context()); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), " ns/lock: get: ") || s.Version.Exists() {
 				t.Errorf("%s: read %+v, %v", name, s, err)
 			}

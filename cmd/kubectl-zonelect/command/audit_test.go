@@ -132,7 +132,6 @@ func TestAuditSaysOnceWhatIsMissing(t *testing.T) {
 // TestAThousandLeasesCostNothingButPagesOfLists: Leases, ConfigMaps and Endpoints twice, and the pods, in pages of 500.
 func TestAThousandLeasesCostNothingButPagesOfLists(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
-		w.server.Sealed = true
 		for i := range 1000 {
 			w.elected(fmt.Sprintf("ns-%d", i%7), fmt.Sprintf("op-%d", i))
 		}

@@ -60,8 +60,8 @@ func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock 
 	t.Helper()
 	twin, err := New(Config{
 		Config: multilock.Config{
-			Lease: lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-			Core:  apitest.Client(t, server, corev1.SchemeGroupVersion),
+			Lease: lease.Config{Client: apitest.Wire(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:  apitest.Wire(t, server, corev1.SchemeGroupVersion),
 		},
 		Kind: kind,
 	})

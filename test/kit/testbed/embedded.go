@@ -46,7 +46,6 @@ func (s *shared) socket(zone string) string { return filepath.Join(s.dir, zone, 
 func newStore(s *shared) (*store, error) {
 	all := &store{}
 	objects := apitest.NewServer()
-	objects.Sealed = true
 	objects.Landing = func(*http.Request) bool { time.Sleep(commit); return true }
 	for _, zone := range s.config.Zones {
 		listener, err := net.Listen("unix", s.socket(zone))
