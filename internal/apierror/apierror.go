@@ -47,22 +47,14 @@ type Missing struct {
 
 // MissingIn returns the permission whose absence made a request fail.
 func MissingIn(err error) (Missing, bool) {
-	var answer interface{ missing() Missing }
-	if !errors.As(err, &answer) {
+	var e *requestError
+	if !errors.As(err, &e) {
 		return Missing{}, false
 	}
-	lacks := answer.missing()
-	return lacks, lacks != Missing{}
+	return e.lacks, e.lacks != Missing{}
 }
 
-func (e *requestError) missing() Missing { return e.lacks }
-
-func (e *requestError) Error() string {
-	if e.hint == "" {
-		return e.what + ": " + e.err.Error()
-	}
-	return e.what + ": " + e.hint + ": " + e.err.Error()
-}
+func (e *requestError) Error() string { return join(e.what, ": ", e.hint) + ": " + e.err.Error() }
 
 func (e *requestError) Unwrap() []error {
 	if e.kind == nil {
@@ -79,11 +71,13 @@ func (e *requestError) Timeout() bool {
 		errors.As(e.err, &t) && t.Timeout()
 }
 
-// statusError is a requestError that the server answered with.
+// statusError is one that the server answered with.
 type statusError struct {
-	requestError
+	*requestError
 	code int
 }
+
+func (e *statusError) Unwrap() error { return e.requestError }
 
 // StatusCode returns the HTTP status that the server sent.
 func (e *statusError) StatusCode() int { return e.code }
@@ -94,10 +88,10 @@ func (o Object) Explain(verb string, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := requestError{what: fmt.Sprintf("%s: %s", o, verb), err: err}
+	e := &requestError{what: fmt.Sprintf("%s: %s", o, verb), err: err}
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return &e
+		return e
 	}
 	status := answer.Status()
 	e.hint, e.kind = o.judge(verb, status, err)
@@ -105,7 +99,7 @@ func (o Object) Explain(verb string, err error) error {
 		e.lacks = Missing{lacks, o.Namespace, o.Resource}
 	}
 	if status.Code == 0 {
-		return &e
+		return e
 	}
 	return &statusError{e, int(status.Code)}
 }
@@ -187,8 +181,6 @@ func (o Object) judgeNotFound(status metav1.Status) (hint string, kind error) {
 		return fmt.Sprintf("namespace %q does not exist: create it, or set another", o.Namespace), nil
 	case isAbout(status, o.Resource.Name, o.Name):
 		return fmt.Sprintf("the %s does not exist", o.Kind), locks.ErrConflict
-	case o.Since != "":
-		return fmt.Sprintf("the server does not serve %s of %s: it is older than Kubernetes %s, has that API switched off, or is at another address", o.Resource.Name, o.GroupVersion(), o.Since), locks.ErrNoAPI
 	default:
 		return fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?", o.Resource.Name, o.GroupVersion()), locks.ErrNoAPI
 	}

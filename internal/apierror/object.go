@@ -17,21 +17,20 @@ type Resource struct {
 	Version string
 	Name    string // as RBAC calls it, such as "leases"
 	Kind    string // of one object, such as "Lease"
-	Since   string // the first Kubernetes that serves it, such as "1.14"; empty for all
 }
 
 // The resources that hold locks, and those that say who may hold one.
 var (
-	Leases     = Resource{Group: "coordination.k8s.io", Version: "v1", Name: "leases", Kind: "Lease", Since: "1.14"}
+	Leases     = Resource{Group: "coordination.k8s.io", Version: "v1", Name: "leases", Kind: "Lease"}
 	ConfigMaps = Resource{Version: "v1", Name: "configmaps", Kind: "ConfigMap"}
 	Endpoints  = Resource{Version: "v1", Name: "endpoints", Kind: "Endpoints"}
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
 
-	Deployments = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}
-	ReplicaSets = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Since: "1.9"}
+	Deployments = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment"}
+	ReplicaSets = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet"}
 
-	SubjectAccessReviews = Resource{Group: "authorization.k8s.io", Version: "v1", Name: "subjectaccessreviews", Kind: "SubjectAccessReview", Since: "1.6"}
+	SubjectAccessReviews = Resource{Group: "authorization.k8s.io", Version: "v1", Name: "subjectaccessreviews", Kind: "SubjectAccessReview"}
 )
 
 // String returns the resource with its group, such as
