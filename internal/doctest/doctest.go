@@ -10,10 +10,10 @@
 package doctest
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"os"
 	"path/filepath"
@@ -125,15 +125,6 @@ func nameOf(decl ast.Decl) string {
 	if f.Recv == nil {
 		return f.Name.Name
 	}
-	receiver := f.Recv.List[0].Type
-	if pointer, is := receiver.(*ast.StarExpr); is {
-		receiver = pointer.X
-	}
-	switch generic := receiver.(type) {
-	case *ast.IndexExpr:
-		receiver = generic.X
-	case *ast.IndexListExpr:
-		receiver = generic.X
-	}
-	return fmt.Sprint(receiver, ".", f.Name)
+	receiver, _, _ := strings.Cut(types.ExprString(f.Recv.List[0].Type), "[") // without type parameters
+	return strings.TrimPrefix(receiver, "*") + "." + f.Name.Name
 }
