@@ -90,24 +90,6 @@ func TestAllServersAreAskedBeforeOneThatRefused(t *testing.T) {
 	}
 }
 
-// TestARefusalHasNobodyWaitLong: client-go repeats a request as late as the server says.
-func TestARefusalHasNobodyWaitLong(t *testing.T) {
-	for said, want := range map[string]string{"10": "10", "11": "", "": ""} {
-		s := serve(t, true, 0, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", said)
-			w.WriteHeader(http.StatusTooManyRequests)
-		})
-		resp, err := (&http.Client{Transport: mustNew(t, s.config(), calm())}).Get(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if got := resp.Header.Get("Retry-After"); got != want {
-			t.Errorf("%q is passed on as %q, want %q", said, got, want)
-		}
-	}
-}
-
 // TestARedirectIsNotFollowed: it would take the token to any host, without encryption if the
 // server, or a proxy on the way, likes.
 func TestARedirectIsNotFollowed(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -24,10 +23,6 @@ const idleTimeout = 90 * time.Second
 // mostIdle is how many connections are kept for the next requests: the one for renewals, and those that
 // overtook it while the server was slow.
 const mostIdle = 4
-
-// mostRetryAfter is how many seconds a refusal may have client-go wait before it sends a request
-// again. An API server says 1.
-const mostRetryAfter = 10
 
 // keepAlive ends a silent connection to a dead server after 15 s, at no cost to the server. A
 // watch on it would otherwise stay silent for as long as it may last.
@@ -156,9 +151,6 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close() // nothing in it is needed
 		return nil, fmt.Errorf("the server redirects (%d), as no Kubernetes API server does, and is not followed, because the credentials "+
 			"would go along: is a proxy or a login page in front of it?", resp.StatusCode)
-	}
-	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && after > mostRetryAfter {
-		resp.Header.Del("Retry-After")
 	}
 	return resp, nil
 }
