@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/internal/presence"
@@ -38,11 +37,9 @@ type Status struct {
 
 // Evacuation is the evacuation of one zone.
 type Evacuation struct {
-	Zone string `json:"zone"`
-	// Until is when it ends; nil means when it is restored. Over says that it has ended, by
-	// the clock of this machine.
-	Until *metav1.Time `json:"until,omitempty"`
-	Over  bool         `json:"over,omitempty"`
+	requests.Evacuation
+	// Over says that it has ended, by the clock of this machine.
+	Over bool `json:"over,omitempty"`
 }
 
 // Status interprets what was read. now is the wall clock.
@@ -108,17 +105,16 @@ func (s *Status) checkEvacuations(listed string, now time.Time) {
 	}
 	var going []string
 	for _, e := range all {
-		stated := Evacuation{Zone: e.Zone}
-		until := "until it is restored"
-		if !e.Until.IsZero() {
-			stated.Until = &metav1.Time{Time: e.Until.UTC()}
-			stated.Over = !now.Before(e.Until)
-			until = fmt.Sprintf("until %s (%s from now)", e.Until.UTC().Format(time.RFC3339), duration.HumanDuration(e.Until.Sub(now)))
-		}
-		s.Evacuated = append(s.Evacuated, stated)
-		if stated.Over {
-			s.Note("the evacuation of zone %s ended at %s", e.Zone, e.Until.UTC().Format(time.RFC3339))
+		e.Until = e.Until.UTC()
+		over := !e.Until.IsZero() && !now.Before(e.Until)
+		s.Evacuated = append(s.Evacuated, Evacuation{e, over})
+		until, end := "until it is restored", e.Until.Format(time.RFC3339)
+		switch {
+		case over:
+			s.Note("the evacuation of zone %s ended at %s", e.Zone, end)
 			continue
+		case !e.Until.IsZero():
+			until = fmt.Sprintf("until %s (%s from now)", end, duration.HumanDuration(e.Until.Sub(now)))
 		}
 		going = append(going, e.Zone)
 		s.Note("zone %s is evacuated %s", e.Zone, until)

@@ -17,11 +17,11 @@ import (
 // has them, are zones separated by commas, each with its end if it has one, such as
 // "za,zb=2026-11-21T12:00:00Z".
 type Evacuation struct {
-	Zone string
+	Zone string `json:"zone"`
 	// Until is when the evacuation ends, by the wall clock. Zero means that it lasts
 	// until somebody removes it. Evacuations affect which candidate should lead, and
 	// never whether one may.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 }
 
 // FormatEvacuations is the inverse of [ParseEvacuations], to the second.
