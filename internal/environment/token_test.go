@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 )
 
@@ -120,7 +121,7 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 // TestATokenSaysNothingOutsideOfPods: whoever copied it is another process.
 func TestATokenSaysNothingOutsideOfPods(t *testing.T) {
 	bare(t)
-	got, err := WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, quiet(), Known{})
+	got, err := WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, logr.Discard(), Known{})
 	if err != nil || got.PodName != "" || got.PodUID != "" {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
@@ -26,18 +26,6 @@ import (
 const (
 	startPatience = 2 * timing.DefaultRenewDeadline // a dial and an answer, as for a read of the elector
 	laterPatience = 10 * time.Second
-)
-
-// How long after one question about the zone comes the next, and up to a fifth more. Whoever grants a
-// right or labels a node does so within minutes of the start, and waits for the effect. Later the
-// questions of a crowd that gets no answer would be a burden.
-const (
-	zoneFirst   = time.Second
-	zoneSoon    = 15 * time.Second // the most in the first soonLasts
-	soonLasts   = 10 * time.Minute
-	zoneLater   = 5 * time.Minute
-	zoneRefresh = 30 * time.Minute // once the zone is known
-	zoneSpread  = 0.2
 )
 
 // lookup reads the zone of a node, for most at the longest, on connections that are closed afterwards.
@@ -76,38 +64,32 @@ func (s *Self) findZone(ctx context.Context, cfg *rest.Config, log logr.Logger) 
 	}
 }
 
-// WatchZone calls tell whenever the zone of this process becomes known or changes after the start,
-// until ctx ends. Of a zone that the program or the environment names, and of one whose node is not
-// known, it tells nothing.
+// WatchZone calls tell once the zone of this process becomes known after the start, unless ctx ends first:
+// somebody grants the right to read nodes, labels the node, or the API server answers again. It tells
+// nothing if the zone is known, or the node is not.
 func (e *Environment) WatchZone(ctx context.Context, tell func(zone string)) {
-	known := e.Self.Zone
-	if e.Self.Node == "" || known != "" && e.Self.Found.Zone != FromNode {
+	if e.Self.Node == "" || e.Self.Zone != "" {
 		return
 	}
 	look := func() (string, error) { return lookup(ctx, e.Config, e.Self.Node, laterPatience) }
-	watchZone(ctx, known, look, func(now string) {
-		e.Logger.Info("the zone of this process is known", "zone", now, "node", e.Self.Node, "before", known)
-		known = now
-		tell(now)
-	})
+	if z := awaitZone(ctx, look); z != "" {
+		e.Logger.Info("the zone of this process is known", "zone", z, "node", e.Self.Node)
+		tell(z)
+	}
 }
 
-// watchZone looks again and again, and tells each zone that differs from the one before.
-func watchZone(ctx context.Context, known string, look func() (string, error), tell func(zone string)) {
-	began := time.Now()
-	for pause := zoneFirst; ; pause = min(2*pause, zoneSoon) {
-		switch {
-		case known != "":
-			pause = zoneRefresh
-		case time.Since(began) > soonLasts:
-			pause = zoneLater
-		}
-		if sleep.For(ctx, wait.Jitter(pause, zoneSpread)) != nil {
-			return
-		}
-		if z, err := look(); err == nil && z != known {
-			known = z
-			tell(z)
+// mostPause is how long the pause between two questions about the zone may be, and up to half more: those
+// of a crowd that gets no answer would be a burden.
+const mostPause = 5 * time.Minute
+
+// awaitZone looks until the zone is known, after pauses that grow. It is empty if ctx ends first.
+func awaitZone(ctx context.Context, look func() (string, error)) string {
+	pauses := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(mostPause), backoff.WithMaxElapsedTime(0))
+	for sleep.For(ctx, pauses.NextBackOff()) == nil {
+		if z, err := look(); err == nil {
+			return z
 		}
 	}
+	return ""
 }

@@ -67,7 +67,7 @@ var house = map[string]string{
 	"zone/lookup.go": "kubernetes locks",
 
 	"internal/apierror": "kubernetes locks",
-	"internal/environment": "kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record " +
+	"internal/environment": "backoff kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record " +
 		"internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield " +
 		"locks/multilock/twin locks/ownerref zone",
 	"internal/inspect": "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record " +
