@@ -109,12 +109,12 @@ func (a *Server) serve(w http.ResponseWriter, r *http.Request, from *view) {
 	}
 	switch {
 	case q.Get("watch") == "true":
-		name, one := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=")
-		if !one {
-			name = "" // all of the resource that have the labels
+		of := parse(r.URL.Path)
+		if name, one := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name="); one {
+			of.name = name
 		}
-		a.watch(w, r, r.URL.Path+"/"+name, from)
-	case r.Method == http.MethodGet && isList(r.URL.Path):
+		a.watch(w, r, of, from)
+	case verbOf(r) == "list":
 		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q, from) })
 	case r.Method == http.MethodGet:
 		a.answer(w, func() (int, any) {
@@ -194,17 +194,17 @@ func (a *Server) lands(r *http.Request) bool {
 
 // check compares what a write was made for with what is there.
 func check(method, path string, old, o Object) (code int, answer Object) {
-	about := resourceOf(path)
+	about, name := parse(path).resource, parse(path).name
 	if kind, is := old["kind"].(string); is && method == http.MethodDelete {
 		about = kind // as the real server has it in the details of this conflict only
 	}
 	conflict := func(message string) (int, Object) {
-		return http.StatusConflict, Status(http.StatusConflict, "Conflict", message, about, last(path))
+		return http.StatusConflict, Status(http.StatusConflict, "Conflict", message, about, name)
 	}
 	switch {
 	case method == http.MethodPost && old == nil:
 	case method == http.MethodPost:
-		return http.StatusConflict, Status(http.StatusConflict, "AlreadyExists", "already exists", about, last(path))
+		return http.StatusConflict, Status(http.StatusConflict, "AlreadyExists", "already exists", about, name)
 	case method == http.MethodPut && old == nil:
 		// The real server gives the same answer to a PUT with a UID: the UID is a
 		// precondition.
@@ -234,7 +234,7 @@ func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
 	case http.MethodPost:
 		meta := o["metadata"].(Object)
 		meta["uid"] = fmt.Sprintf("uid-%d", a.at)
-		if namespace := namespaceOf(path); namespace != "" {
+		if namespace := parse(path).namespace; namespace != "" {
 			meta["namespace"] = namespace
 		}
 		return http.StatusCreated, a.put(r, "ADDED", path, o)
@@ -263,7 +263,7 @@ func meets(old, sent Object, method string) bool {
 func (a *Server) put(r *http.Request, kind, path string, o Object) json.RawMessage {
 	o["metadata"].(Object)["resourceVersion"] = strconv.Itoa(a.at + 1)
 	before, after := a.Objects[path], o
-	c := change{kind: kind, path: path, number: a.at + 1, is: labelsOf(o)}
+	c := change{kind: kind, path: path, place: parse(path), number: a.at + 1, is: labelsOf(o)}
 	if before != nil {
 		c.was = labelsOf(before)
 	}
@@ -340,26 +340,9 @@ func Status(code int, reason, message, kind, name string, causes ...string) Obje
 
 // NotFound is the error for an object that does not exist.
 func NotFound(path string) Object {
-	return Status(404, "NotFound", fmt.Sprintf("%s %q not found", resourceOf(path), last(path)), resourceOf(path), last(path))
+	p := parse(path)
+	return Status(404, "NotFound", fmt.Sprintf("%s %q not found", p.resource, p.name), p.resource, p.name)
 }
-
-// resourceOf returns the resource of an object's path.
-func resourceOf(path string) string {
-	parts := strings.Split(path, "/")
-	return parts[len(parts)-2]
-}
-
-// namespaceOf is the namespace of an object or of a list; empty if they have none.
-func namespaceOf(path string) string {
-	_, rest, _ := strings.Cut(path, "/namespaces/")
-	namespace, _, in := strings.Cut(rest, "/")
-	if !in {
-		return "" // rest may be the name of a namespace
-	}
-	return namespace
-}
-
-func last(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
 // Clone returns a deep copy, or the JSON form of a typed object.
 func Clone(o any) Object {

@@ -28,6 +28,7 @@ type view struct {
 
 type change struct {
 	kind, path string
+	place      place // of the path
 	number     int
 	raw        json.RawMessage
 	was, is    labels.Set // nil where there was, or is, no object
@@ -145,7 +146,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && q.Get("watch") != "true" {
 		switch wanted, _ := strconv.Atoi(q.Get("resourceVersion")); {
 		case q.Get("resourceVersion") == "":
-			if from = &f.store.view; f.Waits && isList(r.URL.Path) {
+			if from = &f.store.view; f.Waits && verbOf(r) == "list" {
 				f.store.Mu.Lock()
 				newest := f.store.at
 				f.store.Mu.Unlock()

@@ -15,17 +15,28 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// isList reports whether a path is that of all objects of a resource.
-func isList(path string) bool {
+// place is what a path names: one object, or all of a resource.
+type place struct{ api, namespace, resource, name string }
+
+func parse(path string) (p place) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	rest := parts[min(2, len(parts)):] // after api/v1
+	in := min(2, len(parts)) // api/v1
 	if parts[0] == "apis" {
-		rest = parts[min(3, len(parts)):] // after apis/group/v1
+		in = min(3, len(parts)) // apis/group/v1
 	}
-	if len(rest) > 2 && rest[0] == "namespaces" {
-		rest = rest[2:]
+	p.api = strings.Join(parts[:in], "/")
+	rest := append(parts[in:], "", "", "", "")
+	if rest[0] == "namespaces" && rest[2] != "" {
+		p.namespace, rest = rest[1], rest[2:]
 	}
-	return len(rest) == 1
+	p.resource, p.name = rest[0], rest[1]
+	return p
+}
+
+// has reports whether p, which may be all of a resource, in one namespace or in all, has an object.
+func (p place) has(o place) bool {
+	return p.api == o.api && p.resource == o.resource &&
+		(p.namespace == "" || p.namespace == o.namespace) && (p.name == "" || p.name == o.name)
 }
 
 // list answers with the objects below path that have the labels of selector, by name and one
@@ -48,7 +59,7 @@ func (a *Server) list(path string, q url.Values, from *view) (int, any) {
 			return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
 		}
 		for _, name := range from.paths() {
-			if o := from.objects[name]; below(name, path) && wanted.Matches(o.is) {
+			if o := from.objects[name]; parse(path).has(o.place) && wanted.Matches(o.is) {
 				rest.items = append(rest.items, o.raw)
 			}
 		}
@@ -66,21 +77,6 @@ func (a *Server) list(path string, q url.Values, from *view) (int, any) {
 type page struct {
 	number int
 	items  [][]byte
-}
-
-// below reports whether name is that of an object of the resource at path,
-// which may be that of all namespaces.
-func below(name, path string) bool {
-	if rest, ok := strings.CutPrefix(name, path+"/"); ok && !strings.Contains(rest, "/") {
-		return true
-	}
-	dir, resource := path[:strings.LastIndex(path, "/")], last(path)
-	rest, ok := strings.CutPrefix(name, dir+"/namespaces/")
-	if !ok || strings.Contains(dir, "/namespaces/") {
-		return false
-	}
-	parts := strings.Split(rest, "/")
-	return len(parts) == 3 && parts[1] == resource
 }
 
 func labelsOf(o Object) labels.Set {
@@ -105,7 +101,7 @@ func verbOf(r *http.Request) string {
 		return "patch"
 	case r.Method == http.MethodDelete:
 		return "delete"
-	case isList(r.URL.Path):
+	case parse(r.URL.Path).name == "":
 		return "list"
 	default:
 		return "get"
@@ -114,10 +110,7 @@ func verbOf(r *http.Request) string {
 
 // Forbidden is the answer to a request that RBAC does not allow.
 func Forbidden(verb, path string) (int, Object) {
-	resource := last(path)
-	if !isList(path) {
-		resource = resourceOf(path)
-	}
+	resource := parse(path).resource
 	return http.StatusForbidden, Status(http.StatusForbidden, "Forbidden", resource+` is forbidden: User "jane" cannot `+verb+" resource", resource, "")
 }
 
@@ -136,8 +129,8 @@ func (a *Server) Put(path string, o any) {
 		meta = Object{}
 		object["metadata"] = meta
 	}
-	meta["name"] = last(path)
-	if namespace := namespaceOf(path); namespace != "" {
+	meta["name"] = parse(path).name
+	if namespace := parse(path).namespace; namespace != "" {
 		meta["namespace"] = namespace
 	}
 	a.put(nil, kind, path, object)

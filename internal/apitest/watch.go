@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sort"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +17,8 @@ import (
 // bookmarkEvery is how often a watch that asks for bookmarks gets one.
 const bookmarkEvery = time.Minute
 
-// watch sends the events of an object, or of all at a path that ends in a slash, until the
-// client goes or the time that it asked for is over.
-func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from *view) {
+// watch sends the events of a place until the client goes or the time that it asked for is over.
+func (a *Server) watch(w http.ResponseWriter, r *http.Request, of place, from *view) {
 	q := r.URL.Query()
 	wanted, err := labels.Parse(q.Get("labelSelector"))
 	if err != nil {
@@ -51,7 +49,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from
 		after = 0
 	}
 	for {
-		events, newest, changed := a.since(path, after, from)
+		events, newest, changed := a.since(of, after, from)
 		for _, e := range events {
 			if kind := e.seenBy(wanted); kind != "" {
 				send(w, kind, e.raw) // without the lock: nobody may be reading
@@ -59,14 +57,14 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from
 		}
 		after = max(after, newest) // a version of the future stays one, as with the real server
 		if lists {
-			send(w, "BOOKMARK", a.bookmark(path, after, Object{metav1.InitialEventsAnnotationKey: "true"}))
+			send(w, "BOOKMARK", a.bookmark(of, after, Object{metav1.InitialEventsAnnotationKey: "true"}))
 			lists = false
 		}
 		select {
 		case <-changed:
 		case <-bookmark.C:
 			if q.Get("allowWatchBookmarks") == "true" && newest >= after {
-				send(w, "BOOKMARK", a.bookmark(path, after, nil))
+				send(w, "BOOKMARK", a.bookmark(of, after, nil))
 			}
 		case <-ended:
 			return
@@ -79,12 +77,12 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from
 }
 
 // bookmark is an object without anything but a version, of the kind of those that are there.
-func (a *Server) bookmark(path string, version int, annotations Object) []byte {
+func (a *Server) bookmark(of place, version int, annotations Object) []byte {
 	o := Object{"metadata": Object{"resourceVersion": strconv.Itoa(version), "annotations": annotations}}
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
-	for name, is := range a.Objects {
-		if (name == path || below(name, strings.TrimSuffix(path, "/"))) && is["kind"] != nil {
+	for path, c := range a.objects {
+		if is := a.Objects[path]; of.has(c.place) && is["kind"] != nil {
 			o["kind"], o["apiVersion"] = is["kind"], is["apiVersion"]
 			break
 		}
@@ -108,21 +106,21 @@ func (c change) seenBy(wanted labels.Selector) string {
 
 // since returns the events after a version, the newest version, and a channel that is closed
 // when there is more. Version zero means: begin with the present objects.
-func (a *Server) since(path string, after int, from *view) (events []change, newest int, changed <-chan struct{}) {
+func (a *Server) since(of place, after int, from *view) (events []change, newest int, changed <-chan struct{}) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	newest, changed = from.at, from.changed
-	dir, all := strings.CutSuffix(path, "/")
+	all := a.between(after, newest)
 	if after == 0 {
-		for _, name := range from.paths() {
-			if name == path || all && below(name, dir) {
-				events = append(events, change{kind: "ADDED", raw: from.objects[name].raw, is: from.objects[name].is})
-			}
+		all = nil
+		for _, path := range from.paths() {
+			c := from.objects[path]
+			c.kind, c.was = "ADDED", nil
+			all = append(all, c)
 		}
-		return events, newest, changed
 	}
-	for _, c := range a.between(after, newest) {
-		if c.path == path || all && below(c.path, dir) {
+	for _, c := range all {
+		if of.has(c.place) {
 			events = append(events, c)
 		}
 	}
