@@ -183,7 +183,7 @@ func (e *Election) join(c *election.Config, name string) (err error) {
 // place makes the lock of an election that shares nothing, on connections of its own, and whatever
 // else has its own.
 func (e *Election) place(ctx context.Context, c *election.Config, name string) error {
-	env, err := e.options.environment().Find(ctx, environment.Known(e.options.Self))
+	env, err := e.options.environment().Find(ctx, environment.Self(e.options.Self))
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func newGroup(ctx context.Context, name string, o Options) (*Group, error) {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	o.Logger = logger(ctx, o)
-	env, err := o.environment().Find(ctx, environment.Known(o.Self))
+	env, err := o.environment().Find(ctx, environment.Self(o.Self))
 	if err != nil {
 		return nil, err
 	}

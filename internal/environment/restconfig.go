@@ -14,36 +14,31 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// RESTConfig returns the config of the API server and the namespace to work in. It uses the
-// first of these that exists:
+// RESTConfig returns the config of the API server. It uses the first of these that exists:
 //
-//  1. the kubeconfig at kubeconfigPath, if that is not empty;
+//  1. the kubeconfig at path, if that is not empty;
 //  2. the kubeconfig files in the environment variable KUBECONFIG;
 //  3. the service account of the pod that this process runs in;
 //  4. the kubeconfig at ~/.kube/config.
-//
-// The namespace is that of the kubeconfig's current context ("default" if the context names
-// none), or of the pod. It is empty in a pod that does not know its own namespace; set
-// POD_NAMESPACE to fix that.
-func RESTConfig(kubeconfigPath string) (cfg *rest.Config, namespace string, err error) {
+func RESTConfig(path string) (*rest.Config, error) {
+	env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	var inCluster error
-	if kubeconfigPath == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		cfg, inCluster = inClusterConfig()
-		if inCluster == nil {
-			return cfg, podNamespace(), nil
+	if path == "" && env == "" {
+		cfg, err := inClusterConfig()
+		if err == nil {
+			return cfg, nil
+		}
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			inCluster = fmt.Errorf("as a pod: %w", err)
 		}
 	}
-	loader := kubeconfig(kubeconfigPath)
-	if cfg, err = loader.ClientConfig(); err != nil {
-		if inCluster != nil && !errors.Is(inCluster, rest.ErrNotInCluster) {
-			err = errors.Join(err, fmt.Errorf("as a pod: %w", inCluster))
-		}
-		return nil, "", fmt.Errorf("finding the way to the API server (%s): %w: set KUBECONFIG to a file that exists, or run without an election by --leader-elect=false (operator.Options.Disabled)", tried(kubeconfigPath), err)
+	cfg, err := kubeconfig(path).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the way to the API server (kubeconfig %q, KUBECONFIG=%q, a pod's service account, "+
+			"~/.kube/config): %w: set KUBECONFIG to a file that exists, or run without an election by --leader-elect=false "+
+			"(operator.Options.Disabled)", path, env, errors.Join(err, inCluster))
 	}
-	if namespace, _, err = loader.Namespace(); err != nil {
-		return nil, "", fmt.Errorf("reading the namespace (%s): %w", tried(kubeconfigPath), err)
-	}
-	return cfg, namespace, nil
+	return cfg, nil
 }
 
 // kubeconfig returns a loader that reads the file at path, or else the usual ones.
@@ -65,15 +60,4 @@ func kubeconfigUser() (user, namespace string) {
 		return "", ""
 	}
 	return current.AuthInfo, cmp.Or(current.Namespace, metav1.NamespaceDefault)
-}
-
-// tried says where RESTConfig looked, for error messages.
-func tried(path string) string {
-	if path != "" {
-		return "kubeconfig " + path
-	}
-	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" {
-		return "KUBECONFIG=" + env
-	}
-	return "KUBECONFIG is not set, this is not a pod with a service account, and ~/.kube/config"
 }

@@ -34,12 +34,12 @@ func TestTheWayToTheAPIIsTheFirstThatThereIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
 			home(t, homely)
-			cfg, namespace, err := RESTConfig(tc.path)
+			cfg, err := RESTConfig(tc.path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if cfg.Host != tc.host || namespace != "team" || cfg.BearerToken != "t" {
-				t.Errorf("host %s, namespace %s, token %q", cfg.Host, namespace, cfg.BearerToken)
+			if cfg.Host != tc.host || cfg.BearerToken != "t" {
+				t.Errorf("host %s, token %q", cfg.Host, cfg.BearerToken)
 			}
 		})
 	}
@@ -50,15 +50,15 @@ func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
 		path, env, inCluster string
 		says                 string
 	}{
-		"explicit":    {"/absent/config", "", "", "kubeconfig /absent/config"},
-		"environment": {"", "/absent/env", "", "KUBECONFIG=/absent/env"},
+		"explicit":    {"/absent/config", "", "", `kubeconfig "/absent/config"`},
+		"environment": {"", "/absent/env", "", `KUBECONFIG="/absent/env"`},
 		"nothing":     {"", "", "", "~/.kube/config"},
 		"pod":         {"", "", "10.0.0.1", "as a pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
 			home(t, "/absent/home")
-			if _, _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "set KUBECONFIG to a file that exists, or") {
+			if _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "set KUBECONFIG to a file that exists, or") {
 				t.Errorf("%v: want an error that says %q", err, tc.says)
 			}
 		})
@@ -69,13 +69,12 @@ func TestAPodsServiceAccountIsTheWayIfThereIsNoKUBECONFIG(t *testing.T) {
 	env := writeFile(t, other("env"))
 	setenv(t, map[string]string{"KUBECONFIG": "", envInCluster: "10.0.0.1"})
 	home(t, "/absent/home")
-	namespaceFile = writeFile(t, "ns-file")
 	inClusterConfig = func() (*rest.Config, error) { return &rest.Config{Host: "https://10.0.0.1:443"}, nil }
-	if cfg, namespace, err := RESTConfig(""); err != nil || cfg.Host != "https://10.0.0.1:443" || namespace != "ns-file" {
-		t.Errorf("%+v, namespace %q, %v", cfg, namespace, err)
+	if cfg, err := RESTConfig(""); err != nil || cfg.Host != "https://10.0.0.1:443" {
+		t.Errorf("%+v, %v", cfg, err)
 	}
 	t.Setenv("KUBECONFIG", env)
-	if cfg, _, err := RESTConfig(""); err != nil || cfg.Host != "https://env:6443" {
+	if cfg, err := RESTConfig(""); err != nil || cfg.Host != "https://env:6443" {
 		t.Errorf("with one: %+v, %v", cfg, err)
 	}
 }

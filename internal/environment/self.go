@@ -29,23 +29,7 @@ type Self struct {
 	Namespace string // of the pod, or of the kubeconfig's current context
 	Node      string
 	Zone      string
-	Found     Found
 }
-
-// Found says whence the fields of a [Self] come; those that are not known come from nowhere.
-type Found struct{ Pod, PodUID, Node, Zone Source }
-
-// Source is whence something is known, for people.
-type Source string
-
-// The sources, the first that says something counts.
-const (
-	FromOption      Source = "option"
-	FromToken       Source = "token" // the claims of the token that this process shows the API server
-	FromEnvironment Source = "environment"
-	FromHost        Source = "host name" // for the pod's name
-	FromNode        Source = "node"      // its label, for the zone
-)
 
 // Candidate returns s in the form that election.Config takes.
 func (s Self) Candidate() locks.Candidate {
@@ -54,17 +38,6 @@ func (s Self) Candidate() locks.Candidate {
 		c.Pod = locks.Pod{Name: s.PodName, UID: s.PodUID}
 	}
 	return c
-}
-
-// Known says what WhoAmI need not find out. Every field that is set overrides the
-// environment. It has the fields of operator.SelfOptions.
-type Known struct {
-	Identity  string // must be unique per process start; zero makes one up
-	PodName   string
-	PodUID    string
-	Namespace string
-	Node      string
-	Zone      string
 }
 
 // The environment of a pod, as WhoAmI reads it.
@@ -87,7 +60,7 @@ var (
 
 // WhoAmI finds out the identity of this process, in a pod from the first of these that says it:
 //
-//  1. o;
+//  1. known;
 //  2. the claims of the service account's token that cfg shows the API server, if it is bound to a
 //     pod, and the mounts of this process are not of another one: the pod, its UID and namespace, and
 //     since Kubernetes 1.30 its node;
@@ -99,75 +72,58 @@ var (
 // POD_NAMESPACE comes before the token, because locks are there, and all candidates must agree on that.
 // Last come the host name for the pod's name, and the namespace that is mounted with the service account.
 //
-// A process is in a pod if POD_NAME or KUBERNETES_SERVICE_HOST is set, or PodName in o. Outside, the
+// A process is in a pod if POD_NAME or KUBERNETES_SERVICE_HOST is set, or PodName in known. Outside, the
 // identity is made of the host's name and the kubeconfig's user, and the namespace is the
 // kubeconfig's.
 //
-// A zone that neither o nor NODE_ZONE says is the node's label, which is read by cfg, and needs the
+// A zone that neither known nor NODE_ZONE says is the node's label, which is read by cfg, and needs the
 // permission to get nodes. A failure to read it is not an error: the zone is empty then, and
 // [Environment.WatchZone] asks again. Requests are bounded by ctx and by some seconds. The log says
-// what was found and whence, what could not be found out, and how to change that. WhoAmI fails if
-// the machine has no name.
-func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o Known) (Self, error) {
-	s := Self{Identity: o.Identity, Namespace: o.Namespace}
+// what was found, what could not be found out, and how to change that. WhoAmI fails if the machine has
+// no name.
+func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, known Self) (Self, error) {
+	s := known
 	host, err := hostName()
 	if err != nil {
 		return Self{}, fmt.Errorf("finding out who this process is: reading the host name: %w", err)
 	}
-	if o.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
-		s.inPod(cfg, log, o, host)
+	if s.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
+		s.inPod(cfg, log, host)
 	} else {
-		s.outside(log, o, host)
+		s.outside(log, host)
 	}
-	if s.Zone, s.Found.Zone = first(said{o.Zone, FromOption}, said{os.Getenv(envZone), FromEnvironment}); s.Zone == "" {
+	if s.Zone = cmp.Or(s.Zone, os.Getenv(envZone)); s.Zone == "" {
 		s.findZone(ctx, cfg, log)
 	}
 	log.Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace,
-		"pod", s.PodName, "podFrom", s.Found.Pod, "podUID", s.PodUID, "podUIDFrom", s.Found.PodUID, "node", s.Node, "nodeFrom", s.Found.Node,
-		"zone", s.Zone, "zoneFrom", s.Found.Zone)
+		"pod", s.PodName, "podUID", s.PodUID, "node", s.Node, "zone", s.Zone)
 	return s, nil
 }
 
-// said is something that a source says; nothing if the text is empty.
-type said struct {
-	text string
-	from Source
-}
-
-// first returns the first that says something.
-func first(all ...said) (string, Source) {
-	for _, s := range all {
-		if s.text != "" {
-			return s.text, s.from
-		}
-	}
-	return "", ""
-}
-
-// named is a pod as a source names it. A UID without a name is of the pod that another source names.
-type named struct {
-	name, uid string
-	from      Source
-}
+// named is an object as a source names it. A UID without a name is of the object that another source names.
+type named struct{ Name, UID string }
 
 // inPod fills in what a pod knows about itself.
-func (s *Self) inPod(cfg *rest.Config, log logr.Logger, o Known, host string) {
-	option := named{o.PodName, o.PodUID, FromOption}
-	env := named{os.Getenv(envPodName), os.Getenv(envPodUID), FromEnvironment}
-	token := fromToken(cfg)
+func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
+	token, env := fromToken(cfg), named{os.Getenv(envPodName), os.Getenv(envPodUID)}
 	mounts, _ := os.ReadFile(mountsFile) // elsewhere than on Linux there is none
 	if in := mountedPod(string(mounts)); in != "" && token.Pod.UID != "" && in != token.Pod.UID {
 		log.Info("the token of this process is bound to another pod than it runs in, as one that was copied: that pod does not count",
 			"pod", token.Pod.Name, "uid", token.Pod.UID, "runsIn", in)
 		token = bound{}
 	}
-	own := named{token.Pod.Name, token.Pod.UID, FromToken}
-	if s.is(option, own, env, named{name: host, from: FromHost}); s.Found.Pod == FromHost {
+	if s.PodName = cmp.Or(s.PodName, token.Pod.Name, env.Name); s.PodName == "" {
 		log.Info("nothing names the pod: taking the host name for its name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host)
+		s.PodName = host
 	}
-	if own.name != "" && (env.name != "" && env.name != own.name || env.uid != "" && env.uid != own.uid) {
+	if own := token.Pod; own.Name != "" && (env.Name != "" && env.Name != own.Name || env.UID != "" && env.UID != own.UID) {
 		log.Info("the environment names another pod than the token of this process: what the token says counts; set POD_NAME and POD_UID by the downward API, or not at all",
-			"pod", own.name, "uid", own.uid, "POD_NAME", env.name, "POD_UID", env.uid)
+			"pod", own.Name, "uid", own.UID, "POD_NAME", env.Name, "POD_UID", env.UID)
+	}
+	for _, n := range []named{token.Pod, env} {
+		if n.Name == "" || n.Name == s.PodName {
+			s.PodUID = cmp.Or(s.PodUID, n.UID)
+		}
 	}
 	if s.PodUID == "" {
 		log.Info("the pod's UID is not known: status cannot tell whether this pod is ready, and a migration off leader-for-life fails; mount the token of the service account, or set POD_UID by the downward API (fieldRef metadata.uid)")
@@ -175,7 +131,7 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, o Known, host string) {
 	if token.Pod.Name != s.PodName {
 		token = bound{} // the program says that this process is of another pod
 	}
-	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{token.Node.Name, FromToken}, said{os.Getenv(envNode), FromEnvironment})
+	s.Node = cmp.Or(s.Node, token.Node.Name, os.Getenv(envNode))
 	if env := os.Getenv(envNamespace); env != "" && token.Namespace != "" && env != token.Namespace {
 		log.Info("POD_NAMESPACE is not the namespace of the pod: the lock is there, and this candidate is not seen", "POD_NAMESPACE", env, "pod's", token.Namespace)
 	}
@@ -185,26 +141,11 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, o Known, host string) {
 	s.identify(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
 }
 
-// is sets the pod that the first of the sources names, and the UID that the first of them says which
-// names no other pod.
-func (s *Self) is(all ...named) {
-	for _, n := range all {
-		if s.PodName == "" && n.name != "" {
-			s.PodName, s.Found.Pod = n.name, n.from
-		}
-	}
-	for _, n := range all {
-		if s.PodUID == "" && n.uid != "" && (n.name == "" || n.name == s.PodName) {
-			s.PodUID, s.Found.PodUID = n.uid, n.from
-		}
-	}
-}
-
 // outside fills in what is known on a machine outside a cluster.
-func (s *Self) outside(log logr.Logger, o Known, host string) {
+func (s *Self) outside(log logr.Logger, host string) {
 	user, namespace := kubeconfigUser()
 	s.Namespace = cmp.Or(s.Namespace, namespace)
-	s.Node, s.Found.Node = first(said{o.Node, FromOption}, said{os.Getenv(envNode), FromEnvironment})
+	s.Node = cmp.Or(s.Node, os.Getenv(envNode))
 	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
 	s.identify(host, user)
 }
@@ -236,14 +177,11 @@ func readable(part string) string {
 	return part[:min(253, len(part))]
 }
 
-// podNamespace returns the namespace of this pod, or "" where it is not known.
+// podNamespace returns the namespace that is mounted with the service account, or "" if none is.
 func podNamespace() string {
-	if ns := os.Getenv(envNamespace); ns != "" {
-		return ns
-	}
 	raw, err := os.ReadFile(namespaceFile)
 	if err != nil {
-		return "" // no service account is mounted
+		return ""
 	}
 	return strings.TrimSpace(string(raw))
 }

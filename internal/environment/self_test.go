@@ -84,7 +84,7 @@ var full = map[string]string{
 func TestAProcessKnowsItself(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env      map[string]string
-		options  Known
+		options  Self
 		mounted  string // the namespace that a service account says
 		want     Self   // except for the identity
 		identity string
@@ -97,7 +97,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 		},
 		"explicit values win": {
 			env:      full,
-			options:  Known{Identity: "me", PodName: "p", PodUID: "u", Namespace: "n", Node: "o", Zone: "z"},
+			options:  Self{Identity: "me", PodName: "p", PodUID: "u", Namespace: "n", Node: "o", Zone: "z"},
 			want:     Self{PodName: "p", PodUID: "u", Namespace: "n", Node: "o", Zone: "z"},
 			identity: `^me$`,
 		},
@@ -139,7 +139,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 			if !regexp.MustCompile(tc.identity).MatchString(got.Identity) {
 				t.Errorf("identity %q, want %s", got.Identity, tc.identity)
 			}
-			got.Identity, got.Found = "", Found{}
+			got.Identity = ""
 			if got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
@@ -156,7 +156,7 @@ func TestNoTwoStartsHaveOneIdentity(t *testing.T) {
 	setenv(t, full)
 	seen := map[string]bool{}
 	for range 100 {
-		s, err := WhoAmI(t.Context(), nil, logr.Logger{}, Known{})
+		s, err := WhoAmI(t.Context(), nil, logr.Logger{}, Self{})
 		if err != nil || seen[s.Identity] {
 			t.Fatalf("identity %q again, or %v", s.Identity, err)
 		}
@@ -193,7 +193,7 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 			}))
 			defer s.Close()
 			logger, logs := logbook()
-			self, err := WhoAmI(t.Context(), &rest.Config{Host: s.URL, BearerToken: "t"}, logger, Known{})
+			self, err := WhoAmI(t.Context(), &rest.Config{Host: s.URL, BearerToken: "t"}, logger, Self{})
 			if err != nil || self.Zone != tc.zone {
 				t.Errorf("zone %q, %v: want %q", self.Zone, err, tc.zone)
 			}

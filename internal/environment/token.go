@@ -15,7 +15,7 @@ import (
 // bound is what a service account's token says of the pod that it is bound to.
 type bound struct {
 	Namespace string
-	Pod, Node struct{ Name, UID string }
+	Pod, Node named
 }
 
 // fromToken returns the pod that the token of cfg is bound to; none if it is bound to none. It

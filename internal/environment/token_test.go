@@ -5,7 +5,6 @@ package environment
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -53,49 +52,47 @@ func TestATokenSaysItsPod(t *testing.T) {
 	}
 }
 
-// TestAPodIsNamedByTheFirstThatKnows, and the log says which.
 func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 	inCluster := map[string]string{envInCluster: "10.0.0.1"}
 	env := map[string]string{envInCluster: "10.0.0.1", envPodName: "pod-1", envPodUID: "11111111", envNode: "node-1", envNamespace: "ns-1"}
-	both := func(name Source) Found { return Found{Pod: name, PodUID: name, Node: name} }
 	for name, tc := range map[string]struct {
 		env   map[string]string
-		known Known
+		known Self
 		token string
 		want  Self // without identity and zone
 		says  string
 	}{
 		"the token": {
 			env: inCluster, token: tokenOf(claims),
-			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-7", Node: "node-7", Found: both(FromToken)},
+			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-7", Node: "node-7"},
 		},
 		"the token, not the environment, but for the namespace of the lock": {
 			env: env, token: tokenOf(claims),
-			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-1", Node: "node-7", Found: both(FromToken)},
+			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-1", Node: "node-7"},
 			says: "the environment names another pod",
 		},
 		"the token for the UID, where the environment has another": {
 			env: map[string]string{envPodName: "pod-7", envPodUID: "11111111"}, token: tokenOf(claims),
-			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-7", Node: "node-7", Found: both(FromToken)},
+			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-7", Node: "node-7"},
 			says: "the environment names another pod",
 		},
 		"the program, not the token": {
-			env: inCluster, known: Known{PodName: "pod-9", PodUID: "9", Namespace: "ns-9", Node: "node-9"}, token: tokenOf(claims),
-			want: Self{PodName: "pod-9", PodUID: "9", Namespace: "ns-9", Node: "node-9", Found: both(FromOption)},
+			env: inCluster, known: Self{PodName: "pod-9", PodUID: "9", Namespace: "ns-9", Node: "node-9"}, token: tokenOf(claims),
+			want: Self{PodName: "pod-9", PodUID: "9", Namespace: "ns-9", Node: "node-9"},
 		},
 		"the program's name never gets the token's UID": {
-			env: inCluster, known: Known{PodName: "pod-9"}, token: tokenOf(claims),
-			want: Self{PodName: "pod-9", Found: Found{Pod: FromOption}},
+			env: inCluster, known: Self{PodName: "pod-9"}, token: tokenOf(claims),
+			want: Self{PodName: "pod-9"},
 			says: "UID is not known",
 		},
 		"the host": {
 			env: inCluster, token: "opaque",
-			want: Self{PodName: "host-1", Found: Found{Pod: FromHost}},
+			want: Self{PodName: "host-1"},
 			says: "nothing names the pod",
 		},
 		"the environment": {
 			env: env, token: "opaque",
-			want: Self{PodName: "pod-1", PodUID: "11111111", Namespace: "ns-1", Node: "node-1", Found: both(FromEnvironment)},
+			want: Self{PodName: "pod-1", PodUID: "11111111", Namespace: "ns-1", Node: "node-1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,9 +108,6 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 			if !strings.Contains(logs(), tc.says) || tc.says == "" && strings.Contains(logs(), "the environment names another pod") {
 				t.Errorf("want %q in\n%s", tc.says, logs())
 			}
-			if !strings.Contains(logs(), fmt.Sprintf(`"podFrom"=%q`, got.Found.Pod)) {
-				t.Errorf("the log does not say whence the pod is known:\n%s", logs())
-			}
 		})
 	}
 }
@@ -121,7 +115,7 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 // TestATokenSaysNothingOutsideOfPods: whoever copied it is another process.
 func TestATokenSaysNothingOutsideOfPods(t *testing.T) {
 	bare(t)
-	got, err := WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, logr.Discard(), Known{})
+	got, err := WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, logr.Discard(), Self{})
 	if err != nil || got.PodName != "" || got.PodUID != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -132,7 +126,7 @@ func TestATokenOfAnotherPodThanTheMountsIsACopy(t *testing.T) {
 	setenv(t, full)
 	mountsFile = writeFile(t, "1 2 0:1 /var/lib/kubelet/pods/12345678-90ab/etc-hosts /etc/hosts rw - ext4 /dev/sda rw\n")
 	logger, logs := logbook()
-	got, err := WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, logger, Known{})
+	got, err := WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, logger, Self{})
 	if err != nil || got.PodName != "pod-1" || got.PodUID != "12345678-90ab" || got.Node != "node-1" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -140,7 +134,7 @@ func TestATokenOfAnotherPodThanTheMountsIsACopy(t *testing.T) {
 		t.Errorf("the log says\n%s", logs())
 	}
 	mountsFile = writeFile(t, "1 2 0:1 /var/lib/kubelet/pods/77777777-7777/etc-hosts /etc/hosts rw - ext4 /dev/sda rw\n")
-	if got, err = WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, logger, Known{}); err != nil || got.PodName != "pod-7" {
+	if got, err = WhoAmI(t.Context(), &rest.Config{BearerToken: tokenOf(claims)}, logger, Self{}); err != nil || got.PodName != "pod-7" {
 		t.Errorf("with its own mounts %+v, %v", got, err)
 	}
 }

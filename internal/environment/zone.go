@@ -58,7 +58,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 func (s *Self) findZone(ctx context.Context, cfg *rest.Config, log logr.Logger) {
 	z, err := lookup(ctx, cfg, s.Node, startPatience)
 	if err == nil {
-		s.Zone, s.Found.Zone = z, FromNode
+		s.Zone = z
 	} else if ctx.Err() == nil {
 		log.Info("going on without a zone, so that leadership is not placed by zone", "reason", err.Error())
 	}

@@ -149,7 +149,7 @@ func find(o *operator.Options, lock *resourcelock.LeaseLock) error {
 			path = given.Value.String()
 		}
 		var err error
-		if o.Config, _, err = environment.RESTConfig(path); err != nil {
+		if o.Config, err = environment.RESTConfig(path); err != nil {
 			return err
 		}
 	}

@@ -123,7 +123,7 @@ func main() {
 
 func campaign(ctx context.Context, o options) error {
 	var err error
-	if o.Config, _, err = environment.RESTConfig(o.kubeconfig); err != nil {
+	if o.Config, err = environment.RESTConfig(o.kubeconfig); err != nil {
 		return err
 	}
 	if len(o.Servers) > 0 {

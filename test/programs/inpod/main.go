@@ -23,8 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-
-	"github.com/zonelect/zonelect/internal/environment"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func main() {
@@ -43,7 +42,13 @@ func main() {
 }
 
 func run(name string, command []string) error {
-	cfg, namespace, err := environment.RESTConfig("")
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+	cfg, err := loader.ClientConfig()
+	if err != nil {
+		return err
+	}
+	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 func (o options) manager() (manager.Manager, func(setup func(manager.Manager, client.Client) error) error, error) {
 	logger := stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	ctrl.SetLogger(logger)
-	cfg, _, err := environment.RESTConfig(o.kubeconfig)
+	cfg, err := environment.RESTConfig(o.kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -92,9 +92,9 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Ob
 	// Before Kubernetes 1.30.
 	claims := fmt.Sprintf(`{"kubernetes.io":{"namespace":%q,"pod":{"name":%q,"uid":"f7bb2a9e-uid"}}}`, pod.Namespace, pod.Name)
 	token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
-	self, err := environment.WhoAmI(t.Context(), &rest.Config{BearerToken: token}, logr.Discard(), environment.Known{})
+	self, err := environment.WhoAmI(t.Context(), &rest.Config{BearerToken: token}, logr.Discard(), environment.Self{})
 	must(t, err)
-	self.Identity, self.Found = "", environment.Found{}
+	self.Identity = ""
 	want := environment.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Zone: "za"}
 	if self != want {
 		t.Errorf("by its token and its environment it knows %+v, want %+v", self, want)
