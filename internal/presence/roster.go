@@ -39,7 +39,8 @@ func (r *roster) follow(ctx context.Context, notOlder uint64, each func(all []Ob
 	if r.number == 0 {
 		list := q
 		list.Cached, list.NotOlder = true, notOlder
-		version, err := rawapi.ListEach(ctx, r.client, list, func() { r.all = map[string]Object{} }, func(e rawapi.Event[*coordinationv1.Lease]) { r.take(e) })
+		r.all = map[string]Object{}
+		version, err := rawapi.ListEach(ctx, r.client, list, func(e rawapi.Event[*coordinationv1.Lease]) { r.take(e) })
 		if err != nil {
 			return fmt.Errorf("presences at lock %s: %w", r.lock, err)
 		}

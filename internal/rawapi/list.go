@@ -6,13 +6,11 @@ package rawapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -43,19 +41,12 @@ const pageItems = 500
 // pageMost is how long a page may take. An API server gives a request a minute.
 const pageMost = 70 * time.Second
 
-// listAgain is how often a list begins again because the server does not know any more how the
-// objects were when it began.
-const listAgain = 3
-
-// errPageGone says that the server does not know any more how the objects were.
-var errPageGone = errors.New("the list took so long that the server has forgotten its state")
-
 // List reads all objects of a resource in a namespace that a label selector matches, as they
 // are at some moment after the call; empty ones mean all. It asks for them in pages, each with
 // one linearizable request, all of the moment of the first.
 func List[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string) (all []T, err error) {
 	q := Query{Resource: resource, Namespace: namespace, Selector: selector}
-	_, err = ListEach(ctx, client, q, func() { all = nil }, func(e Event[P]) { all = append(all, *e.Object) })
+	_, err = ListEach(ctx, client, q, func(e Event[P]) { all = append(all, *e.Object) })
 	if err != nil {
 		return nil, err
 	}
@@ -63,18 +54,12 @@ func List[T any, P Type[T]](ctx context.Context, client rest.Interface, resource
 }
 
 // ListEach lists objects, and passes on those of a page when it is read, so that no more than a page of
-// them is in memory than the caller keeps. It calls begin first, and again if the list has to begin
-// again: what was passed on before then counts for nothing. It returns the version of the list. After
-// an error, nothing counts.
-func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, begin func(), each func(Event[P])) (version uint64, err error) {
+// them is in memory than the caller keeps. It returns the version of the list. After an error, what was
+// passed on counts for nothing.
+func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, each func(Event[P])) (version uint64, err error) {
 	o := listed[T, P](client, q)
-	for tries := 1; ; tries++ {
-		begin()
-		version, err = o.list(ctx, q, each)
-		if !errors.Is(err, errPageGone) || tries == listAgain {
-			return version, o.name.Explain(apierror.List, err)
-		}
-	}
+	version, err = o.list(ctx, q, each)
+	return version, o.name.Explain(apierror.List, err)
 }
 
 // listed is all objects that a query describes.
@@ -108,9 +93,6 @@ func (o Object[T, P]) list(ctx context.Context, q Query, each func(Event[P])) (v
 			req.Param("limit", strconv.Itoa(pageItems))
 		}
 		page, err := o.page(ctx, req, each)
-		if token != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
-			return 0, fmt.Errorf("%w: %w", errPageGone, err)
-		}
 		if err != nil {
 			return 0, err
 		}

@@ -127,9 +127,9 @@ func (a *auditCommand) look(ctx context.Context) ([]audit.Election, []doctor.Fin
 		return nil, nil, err
 	}
 	pods := read(a.cluster, func() (map[string]audit.Pod, error) {
-		var all map[string]audit.Pod
+		all := map[string]audit.Pod{}
 		q := rawapi.Query{Resource: apierror.Pods, Namespace: a.cluster.namespace}
-		_, err := rawapi.ListEach(ctx, a.cluster.Core, q, func() { all = map[string]audit.Pod{} }, func(e rawapi.Event[*corev1.Pod]) {
+		_, err := rawapi.ListEach(ctx, a.cluster.Core, q, func(e rawapi.Event[*corev1.Pod]) {
 			all[e.Object.Namespace+"/"+e.Object.Name] = audit.PodOf(e.Object)
 		})
 		return all, err
@@ -165,7 +165,7 @@ func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unr
 
 // collect lists objects, and keeps something of some of them.
 func collect[T any, P rawapi.Type[T], V any](ctx context.Context, client rest.Interface, q rawapi.Query, keep func(P) (V, bool)) (all []V, err error) {
-	_, err = rawapi.ListEach(ctx, client, q, func() { all = nil }, func(e rawapi.Event[P]) {
+	_, err = rawapi.ListEach(ctx, client, q, func(e rawapi.Event[P]) {
 		if v, is := keep(e.Object); is {
 			all = append(all, v)
 		}
