@@ -8,11 +8,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 )
@@ -37,23 +39,20 @@ func cached(t *testing.T, f func(t *testing.T, front *apitest.Front)) {
 // ask returns the code of an answer and its version, and how long it took.
 func ask(t *testing.T, front *apitest.Front, query string) (answer string, took time.Duration) {
 	t.Helper()
-	start := time.Now()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://apiserver.test"+leases+query, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := apitest.Transport(front).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	start, code := time.Now(), 0
+	raw, _ := client(t, front).Get().RequestURI(leases + query).Do(t.Context()).StatusCode(&code).Raw()
 	var o struct {
 		Metadata struct{ ResourceVersion string }
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&o); err != nil {
+	if err := json.Unmarshal(raw, &o); err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", o.Metadata.ResourceVersion)), time.Since(start)
+	return strings.TrimSpace(fmt.Sprint(code, " ", o.Metadata.ResourceVersion)), time.Since(start)
+}
+
+func client(t *testing.T, front *apitest.Front) *rest.RESTClient {
+	t.Helper()
+	return apitest.Wire(t, front, coordinationv1.SchemeGroupVersion)
 }
 
 // TestReadsOfACacheThatStandsStill are as those of the real server.
@@ -98,21 +97,18 @@ func TestAReadWaitsForAVersionThatIsOnItsWay(t *testing.T) {
 
 // watch returns what a watch from a version shows in five minutes, while f happens after a
 // second.
-func watch(t *testing.T, front *apitest.Front, from int, f func()) (events []string) {
+func watch(t *testing.T, front *apitest.Front, version int, f func()) (events []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://apiserver.test%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=%d", leases, from), http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
 	time.AfterFunc(time.Second, f)
-	resp, err := apitest.Transport(front).RoundTrip(r)
+	from := fmt.Sprintf("%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=%d", leases, version)
+	stream, err := client(t, front).Get().RequestURI(from).Stream(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+	defer stream.Close()
+	for lines := bufio.NewScanner(stream); lines.Scan(); {
 		var e struct {
 			Type   string
 			Object struct {

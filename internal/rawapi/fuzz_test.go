@@ -4,8 +4,6 @@
 package rawapi_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -14,7 +12,6 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -85,45 +82,4 @@ func FuzzGet(f *testing.F) {
 			t.Errorf("%d %q is read as a conflict", code, body)
 		}
 	})
-}
-
-// FuzzWatch reads any stream: an event is passed on only as the server sent it, at a version.
-func FuzzWatch(f *testing.F) {
-	const object = `{"metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`
-	f.Add(`{"type":"ADDED","object":` + object + `}` + "\n" + `{"type":"DELETED","object":` + object + `}`)
-	f.Add(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}`)
-	f.Add(`{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}`)
-	f.Add(`{"type":"DELETED","object":{"metadata":{"name":"other","resourceVersion":"9"}}}{"type":"deleted"}`)
-	f.Add(`{"type":"MODIFIED","object":null}{`)
-	f.Fuzz(func(t *testing.T, stream string) {
-		known := map[watch.EventType]bool{watch.Added: true, watch.Modified: true, watch.Deleted: true, watch.Bookmark: true}
-		deleted := 0
-		_ = leaseFrom(t, answers{http.StatusOK, stream}).Watch(t.Context(), 0, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
-			n, bad := strconv.ParseUint(e.Object.ResourceVersion, 10, 64)
-			if !known[e.Type] || bad != nil || n == 0 {
-				t.Errorf("%q is read as %s of %q at %q", stream, e.Type, e.Object.Name, e.Object.ResourceVersion)
-			}
-			if e.Type == watch.Deleted {
-				deleted++
-			}
-			return nil
-		})
-		if said := countTypes(stream, "DELETED"); deleted > said {
-			t.Errorf("%q says %d times that it is deleted, %d were heard", stream, said, deleted)
-		}
-	})
-}
-
-// countTypes counts the events of a type in a stream.
-func countTypes(stream, kind string) int {
-	n := 0
-	for d := json.NewDecoder(strings.NewReader(stream)); ; {
-		var e struct{ Type string }
-		if d.Decode(&e) != nil {
-			return n
-		}
-		if e.Type == kind {
-			n++
-		}
-	}
 }

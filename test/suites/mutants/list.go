@@ -568,7 +568,7 @@ var mutants = []mutant{
 	{"M11", "the shield does not name the pods that are presumed gone",
 		"locks/multilock/shield/internal/shieldmap/state.go", `	writePods(cm.Annotations, record.AnnotationPresumedGone, s.Presumed)
 `, ``,
-		"locks/multilock/shield/internal/shieldmap/TestM11TheShieldNamesThePodsThatArePresumedGone"},
+		"locks/multilock/shield/internal/shieldmap/TestTheShieldsLife"},
 	{"M11", "a shield is armed that presumes more pods gone than it can name",
 		"locks/multilock/shield/internal/shieldmap/state.go", `most > record.MaxLegacyPods {`, `most < 0 {`,
 		"locks/multilock/shield/internal/shieldmap/TestWhatMustNotBeIsNotSent"},

@@ -79,6 +79,7 @@ func armed(t *testing.T, m *ConfigMap, names ...string) ownerref.Record {
 	return change(t, m, r, s)
 }
 
+// TestTheShieldsLife, with all that it says, such as the pods that are presumed gone (M11).
 func TestTheShieldsLife(t *testing.T) {
 	_, m, sent := newMap(t)
 	m.labels = map[string]string{"team": "a"}
@@ -88,7 +89,7 @@ func TestTheShieldsLife(t *testing.T) {
 		t.Fatalf("put up %+v", r)
 	}
 	s = s.With(presenceOf("b")).Remember(podOf("old"))
-	s.Armed = true
+	s.Armed, s.Presumed = true, []ownerref.Owner{podOf("gone")}
 	r = change(t, m, r, s)
 	if read := mustRead(t, m); !reflect.DeepEqual(StateOf(read), s) || read.Number != r.Number || read.UID != r.UID {
 		t.Fatalf("read %+v, want %+v", read, s)
@@ -111,17 +112,6 @@ func TestTheShieldsLife(t *testing.T) {
 		if strings.HasPrefix(request, "watch") || strings.HasPrefix(request, "list") {
 			t.Errorf("%s was not asked for", request)
 		}
-	}
-}
-
-func TestM11TheShieldNamesThePodsThatArePresumedGone(t *testing.T) {
-	_, m, _ := newMap(t)
-	r := up(t, m, "a")
-	s := StateOf(r)
-	s.Presumed = []ownerref.Owner{podOf("old")}
-	change(t, m, r, s)
-	if read := mustRead(t, m); !reflect.DeepEqual(StateOf(read), s) {
-		t.Errorf("read %+v, want %+v", StateOf(read), s)
 	}
 }
 

@@ -4,15 +4,12 @@
 package shieldmap
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -65,26 +62,4 @@ func TestOnlySoManyAreRemembered(t *testing.T) {
 	if len(s.Seen) != record.MaxLegacyPods || s.Seen[0] != podOf("5") {
 		t.Errorf("%d are remembered, the oldest is %v", len(s.Seen), s.Seen[0])
 	}
-}
-
-// FuzzWritten reads any JSON that decodes as a ConfigMap: a state reads the same after it is
-// written.
-func FuzzWritten(f *testing.F) {
-	for _, seed := range apitest.ConfigMaps {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var cm corev1.ConfigMap
-		if json.Unmarshal(b, &cm) != nil {
-			t.Skip("no ConfigMap")
-		}
-		r := ownerref.Recognize(&cm)
-		s := StateOf(r)
-		if (r.Kind != ownerref.Shield && r.Kind != ownerref.Sealed) || s.check() != nil {
-			return
-		}
-		if again := ownerref.Recognize(s.written(&cm)); again.Kind != r.Kind || !reflect.DeepEqual(StateOf(again), s) {
-			t.Fatalf("read %+v\nthen %+v", r, again)
-		}
-	})
 }
