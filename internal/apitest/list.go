@@ -88,19 +88,15 @@ func labelsOf(o Object) labels.Set {
 	return set
 }
 
+var writes = map[string]string{"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
 // verbOf returns what RBAC calls a request.
 func verbOf(r *http.Request) string {
 	switch {
 	case r.URL.Query().Get("watch") == "true":
 		return "watch"
-	case r.Method == http.MethodPost:
-		return "create"
-	case r.Method == http.MethodPut:
-		return "update"
-	case r.Method == http.MethodPatch:
-		return "patch"
-	case r.Method == http.MethodDelete:
-		return "delete"
+	case writes[r.Method] != "":
+		return writes[r.Method]
 	case parse(r.URL.Path).name == "":
 		return "list"
 	default:

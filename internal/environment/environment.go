@@ -117,11 +117,9 @@ func (e *Environment) Twin(name string, c twin.Config) (*twin.Lock, error) {
 
 // multilock returns the configuration that every lock of that package needs.
 func (e *Environment) multilock(c *Clients, name string) multilock.Config {
-	pod := e.Pod()
 	return multilock.Config{
 		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
-		Pod:     ownerref.Owner{Name: pod.Name, UID: pod.UID},
-		Version: version(), Timing: e.Timing,
+		Pod: ownerref.Owner(e.Pod()), Version: version(), Timing: e.Timing,
 	}
 }
 

@@ -39,16 +39,6 @@ type Failover struct {
 	NobodyLedMilliseconds *int64 `json:"nobodyLedMilliseconds,omitempty"`
 }
 
-// look adds who led last, and the last failover. r is the lock's record.
-func (s *Status) look(e Election, r locks.Record, now time.Time) {
-	s.LastFailover = lastFailover(r)
-	s.Vacancy = s.vacancy(r, now)
-	s.checkVacancy()
-	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
-		s.Note("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now)))
-	}
-}
-
 // ahead reports whether a time is in the future by more than what times in whole seconds and
 // small differences of clocks explain.
 func ahead(age time.Duration) bool { return age < -time.Second }

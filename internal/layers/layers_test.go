@@ -82,7 +82,7 @@ var house = map[string]string{
 	"internal/record":         "kubernetes logr locks",
 	"internal/requests":       "locks",
 	"internal/sleep":          "",
-	"internal/transport":      "kubernetes election/timing internal/transport/live",
+	"internal/transport":      "kubernetes election/timing internal/sleep internal/transport/live",
 	"internal/transport/live": "",
 }
 

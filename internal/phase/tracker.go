@@ -18,7 +18,12 @@ type Tracker struct {
 	legacy  record.Legacy // the legacy lock to name on the Lease; zero for none
 	changed chan struct{}
 
-	mu      sync.Mutex
+	mu   sync.Mutex // guards seen
+	seen seen
+}
+
+// seen is what a Tracker remembers.
+type seen struct {
 	stage   record.Stage
 	holders []record.LegacyHolder // that the legacy lock was seen to have
 	noted   record.Legacy         // the legacy lock that the Lease named last
@@ -60,7 +65,7 @@ func (p *Tracker) Observe(now locks.Snapshot) locks.Snapshot {
 	}
 	if legacy := record.LegacyOf(now.Version); legacy != (record.Legacy{}) {
 		p.mu.Lock()
-		p.noted = legacy
+		p.seen.noted = legacy
 		p.mu.Unlock()
 	}
 	for _, h := range record.LegacyHoldersOf(now.Version) {
@@ -76,8 +81,8 @@ func (p *Tracker) Observe(now locks.Snapshot) locks.Snapshot {
 func (p *Tracker) Note(stage record.Stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if later := p.stage.Later(stage); later != p.stage {
-		p.stage = later
+	if later := p.seen.stage.Later(stage); later != p.seen.stage {
+		p.seen.stage = later
 		sleep.Wake(p.changed)
 	}
 }
@@ -87,31 +92,25 @@ func (p *Tracker) Note(stage record.Stage) {
 func (p *Tracker) NoteHolder(h record.LegacyHolder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holders = record.WithHolder(p.holders, h)
+	p.seen.holders = record.WithHolder(p.seen.holders, h)
+}
+
+func (p *Tracker) read() seen {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen
 }
 
 // Holders returns the programs that were seen to hold the legacy lock.
-func (p *Tracker) Holders() []record.LegacyHolder {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.holders
-}
+func (p *Tracker) Holders() []record.LegacyHolder { return p.read().holders }
 
 // Stage returns the latest phase that was seen.
-func (p *Tracker) Stage() record.Stage {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stage
-}
+func (p *Tracker) Stage() record.Stage { return p.read().stage }
+
+// LegacyLock returns the legacy lock that the Lease named last, if it ever named one.
+func (p *Tracker) LegacyLock() record.Legacy { return p.read().noted }
 
 // Phases returns the latest phase that was seen, and all that there are: see [locks.Capabilities].
 func (p *Tracker) Phases() (now string, all []string) {
 	return string(p.Stage().Phase), record.PhaseNames()
-}
-
-// LegacyLock returns the legacy lock that the Lease named last, if it ever named one.
-func (p *Tracker) LegacyLock() record.Legacy {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.noted
 }

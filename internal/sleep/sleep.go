@@ -9,13 +9,6 @@ import (
 	"time"
 )
 
-// due is closed, so that a receive from it returns at once.
-var due = func() <-chan time.Time {
-	c := make(chan time.Time)
-	close(c)
-	return c
-}()
-
 // After returns a channel that is ready once d has passed. A caller that no longer needs it
 // calls stop.
 //
@@ -25,6 +18,8 @@ var due = func() <-chan time.Time {
 // bubble share one race context (unlockAndRun in runtime/time.go).
 func After(d time.Duration) (ready <-chan time.Time, stop func()) {
 	if d <= 0 {
+		due := make(chan time.Time)
+		close(due)
 		return due, func() {}
 	}
 	timer := time.NewTimer(d)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/internal/transport/live"
 )
 
@@ -120,12 +121,8 @@ func (l *lane) askBoth(req *http.Request, kept *http.Transport) answer {
 		ctx, ends[by] = context.WithCancel(ctx)
 		go func() { came <- ask(ctx, req, by) }()
 	}
-	start(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		select {
-		case usable <- struct{}{}:
-		default: // it was usable before
-		}
-	}}), fresh)
+	got := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sleep.Wake(usable) }}
+	start(httptrace.WithClientTrace(req.Context(), got), fresh)
 	var all []answer
 	select {
 	case <-usable:

@@ -89,9 +89,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // can still be used; it dials new connections.
 func (t *Transport) CloseConnections() {
 	t.pool.dial.open.closeAll()
-	for _, l := range []*lane{t.pool.main, t.pool.aside} {
-		l.closeIdle()
-	}
+	t.pool.main.closeIdle()
+	t.pool.aside.closeIdle()
 }
 
 // pool is the round tripper below authentication. Each watch has a connection of its own. What is aside has
