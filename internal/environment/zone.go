@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -84,8 +83,7 @@ const mostPause = 5 * time.Minute
 
 // awaitZone looks until the zone is known, after pauses that grow. It is empty if ctx ends first.
 func awaitZone(ctx context.Context, look func() (string, error)) string {
-	pauses := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(mostPause), backoff.WithMaxElapsedTime(0))
+	pauses := sleep.Delays(time.Second, mostPause)
 	for sleep.For(ctx, pauses.NextBackOff()) == nil {
 		if z, err := look(); err == nil {
 			return z

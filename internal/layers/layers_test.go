@@ -46,7 +46,7 @@ var house = map[string]string{
 	"locks/ownerref":   "kubernetes internal/apierror internal/rawapi internal/record",
 
 	"locks/multilock":                    "kubernetes election/timing internal/presence locks locks/lease locks/ownerref",
-	"locks/multilock/internal/candidate": "backoff internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
+	"locks/multilock/internal/candidate": "internal/phase internal/presence internal/record locks locks/lease locks/multilock locks/ownerref",
 	"locks/multilock/shield": "backoff kubernetes logr internal/legacypods internal/phase internal/presence internal/rawapi " +
 		"internal/record internal/sleep internal/transport/live locks locks/lease locks/multilock " +
 		"locks/multilock/internal/candidate locks/multilock/shield/internal/shieldmap locks/ownerref",
@@ -67,7 +67,7 @@ var house = map[string]string{
 	"zone/lookup.go": "kubernetes locks",
 
 	"internal/apierror": "kubernetes locks",
-	"internal/environment": "backoff kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record " +
+	"internal/environment": "kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record " +
 		"internal/sleep internal/transport locks locks/lease locks/multilock locks/multilock/shield " +
 		"locks/multilock/twin locks/ownerref zone",
 	"internal/inspect": "kubernetes election/status internal/apierror internal/presence internal/rawapi internal/record " +
@@ -81,7 +81,7 @@ var house = map[string]string{
 	"internal/rawapi":         "kubernetes internal/apierror internal/record internal/transport/live locks",
 	"internal/record":         "kubernetes logr locks",
 	"internal/requests":       "locks",
-	"internal/sleep":          "",
+	"internal/sleep":          "backoff",
 	"internal/transport":      "kubernetes election/timing internal/sleep internal/transport/live",
 	"internal/transport/live": "",
 }

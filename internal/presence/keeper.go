@@ -147,14 +147,15 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	k.mu.Lock()
 	k.listed, k.lapses, k.known = nil, nil, false // what an earlier call knew is old
 	k.mu.Unlock()
-	delays := k.delays()
+	interval := k.config.Timing.RenewInterval
+	delays := sleep.Delays(interval/10, 5*interval)
 	for first := true; ; first = false {
 		later, err := k.ensure(ctx, delays)
 		if err != nil {
 			return err
 		}
 		if first { // so that the first list finds this candidate's presence
-			following.Go(func() { k.followPeers(ctx) })
+			following.Go(func() { k.followPeers(ctx, sleep.Delays(interval/10, 5*interval)) })
 			following.Go(func() { k.tidy(ctx) })
 			if k.own.Pod != (Pod{}) {
 				following.Go(func() { k.watchPod(ctx) })
@@ -170,12 +171,6 @@ func (k *Keeper) Keep(ctx context.Context) error {
 		}
 		stop()
 	}
-}
-
-func (k *Keeper) delays() *backoff.ExponentialBackOff {
-	interval := k.config.Timing.RenewInterval
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(interval/10), backoff.WithMaxInterval(5*interval), backoff.WithMaxElapsedTime(0))
 }
 
 // steady is how long something must have lasted for its end to be a case of its own.
@@ -261,8 +256,8 @@ func (k *Keeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.
 }
 
 // followPeers keeps the peers up to date.
-func (k *Keeper) followPeers(ctx context.Context) {
-	r, delays := &roster{client: k.config.Client, namespace: k.config.Namespace, lock: k.config.Says.Lock}, k.delays()
+func (k *Keeper) followPeers(ctx context.Context, delays *backoff.ExponentialBackOff) {
+	r := &roster{client: k.config.Client, namespace: k.config.Namespace, lock: k.config.Says.Lock}
 	for refused := false; ctx.Err() == nil; {
 		k.mu.Lock()
 		own := k.own.Number

@@ -7,6 +7,8 @@ package sleep
 import (
 	"context"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 )
 
 // After returns a channel that is ready once d has passed. A caller that no longer needs it
@@ -45,4 +47,10 @@ func Wake(waiting chan<- struct{}) {
 	case waiting <- struct{}{}:
 	default: // it has not answered the last call
 	}
+}
+
+// Delays returns delays that grow from first to most, without end.
+func Delays(first, most time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
 }

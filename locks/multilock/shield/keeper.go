@@ -79,13 +79,13 @@ func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 		},
 		permit:  permit,
 		results: make(chan result, 1),
-		retries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+		retries: sleep.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 		limits:  map[action]*rawapi.Limit{},
 
 		remakes: sleep.Again{First: s.config.Timing.RenewInterval / 10, Most: s.config.Timing.RenewInterval},
 
 		// A delay varies by half, so it is a RenewInterval at most.
-		watchRetries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
+		watchRetries: sleep.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
 	}
 }
 

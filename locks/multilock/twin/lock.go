@@ -251,7 +251,7 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Permission)) error {
 	permit(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
-	delays := candidate.Delays(interval, 30*interval)
+	delays := sleep.Delays(interval, 30*interval)
 	for trouble := ""; ; {
 		var again <-chan time.Time
 		if t.phase.Stage().Phase == record.PhaseClean {

@@ -9,9 +9,6 @@ package candidate
 import (
 	"fmt"
 	"slices"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
@@ -40,12 +37,6 @@ func PermissionIn(stage record.Stage, mode multilock.Mode, beyond ...record.Phas
 		return locks.Permission{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", stage.Phase)}
 	}
 	return locks.Permission{Granted: true}
-}
-
-// Delays returns delays that grow from first to most, without end.
-func Delays(first, most time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
 }
 
 // NewLease returns the Lease of c, whose phase a Tracker follows, or an error that lists what is
