@@ -100,18 +100,6 @@ func TestAPresenceIsWrittenOnChangeOnly(t *testing.T) {
 	}
 }
 
-// TestASuccessorOfTheSameNameHasItsOwn: a StatefulSet's pod has its predecessor's name, and
-// the garbage collector may be late.
-func TestASuccessorOfTheSameNameHasItsOwn(t *testing.T) {
-	_, client, _ := newServer(t)
-	first := objectOf("a")
-	second := first
-	second.Pod.UID = "another"
-	if a, b := ensured(t, client, first), ensured(t, client, second); a.Name == b.Name || a.UID == b.UID {
-		t.Errorf("both have %s", a.Name)
-	}
-}
-
 func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 	pod := func(uid string) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "a", UID: types.UID(uid)}
@@ -185,6 +173,8 @@ func TestWhatOthersPutOnAPresenceIsKept(t *testing.T) {
 	}
 }
 
+// TestNamesFit, and differ by the pod's UID: a StatefulSet's pod has its predecessor's name, and the garbage
+// collector may be late.
 func TestNamesFit(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	names := map[string]bool{}

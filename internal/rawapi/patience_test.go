@@ -109,9 +109,5 @@ func TestALimitFollowsTheServer(t *testing.T) {
 		if took := time.Since(began); took != (4+8+10+10+10)*time.Second {
 			t.Errorf("five requests without an answer took %v", took)
 		}
-		ctx, end := context.WithCancel(t.Context())
-		end()
-		_, done := rawapi.NewLimit(1, 2).Of(ctx, 3)
-		done()
 	})
 }

@@ -114,17 +114,6 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoNamespaceIsAskedForWithout(t *testing.T) {
-	client, sent := clientOf(t, http.StatusOK, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u","resourceVersion":"7"}}`)
-	node, err := rawapi.New[corev1.Node](client, apierror.Object{Resource: apierror.Nodes, Name: "n1"}).Get(t.Context())
-	if err != nil || node.Name != "n1" {
-		t.Errorf("got %v, %v", node, err)
-	}
-	if r := <-sent; r.path != "/api/v1/nodes/n1" {
-		t.Errorf("asked for %s", r.path)
-	}
-}
-
 func TestCreateSetsTheName(t *testing.T) {
 	client, sent := clientOf(t, http.StatusCreated, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`)
 	made, err := rawapi.New[corev1.ConfigMap](client, name).Create(t.Context(), &corev1.ConfigMap{})

@@ -13,8 +13,8 @@ import (
 // AnnotationPrevious holds locks.Record.Previous as JSON: holder, until and cause.
 const AnnotationPrevious = "zonelect.dev/previous"
 
-// MaxPrevious is the longest text in AnnotationPrevious, in bytes. A longer one counts as garbage.
-const MaxPrevious = 512
+// maxPrevious is the longest text in AnnotationPrevious, in bytes. A longer one counts as garbage.
+const maxPrevious = 512
 
 // previous is the JSON of a locks.Previous.
 type previous struct {
@@ -23,26 +23,20 @@ type previous struct {
 	Cause  string    `json:"cause"`
 }
 
-// formatPrevious returns nothing if there is no cause. It leaves a holder out that is too long.
+// formatPrevious returns nothing if there is no cause, or if the text would be too long.
 func formatPrevious(p locks.Previous) string {
 	text, err := json.Marshal(previous(p))
-	switch {
-	case p.Cause == "" || err != nil:
-		return ""
-	case len(text) <= MaxPrevious:
-		return string(text)
-	case p.Holder == "":
+	if p.Cause == "" || err != nil || len(text) > maxPrevious {
 		return ""
 	}
-	p.Holder = ""
-	return formatPrevious(p)
+	return string(text)
 }
 
 // parsePrevious reverses formatPrevious. Anybody may have written the text: what makes no sense counts
 // as absent.
 func parsePrevious(text string) locks.Previous {
 	var p previous
-	if len(text) > MaxPrevious || json.Unmarshal([]byte(text), &p) != nil || p.Cause == "" {
+	if len(text) > maxPrevious || json.Unmarshal([]byte(text), &p) != nil || p.Cause == "" {
 		return locks.Previous{}
 	}
 	p.Until = p.Until.UTC() // so that equal records are equal

@@ -17,14 +17,14 @@ import (
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 5_000_000, time.UTC)
 
 func TestWhoLedBeforeIsReadAsItWasWritten(t *testing.T) {
-	long := strings.Repeat("<", MaxPrevious)
+	long := strings.Repeat("<", maxPrevious)
 	for name, c := range map[string]struct{ previous, want locks.Previous }{
 		"nothing":         {},
 		"all":             {locks.Previous{Holder: "a_1", Until: noon, Cause: "expired"}, locks.Previous{Holder: "a_1", Until: noon, Cause: "expired"}},
 		"an unseen end":   {locks.Previous{Holder: "a_1", Cause: "released"}, locks.Previous{Holder: "a_1", Cause: "released"}},
 		"no holder":       {locks.Previous{Cause: "absent"}, locks.Previous{Cause: "absent"}},
 		"no cause":        {locks.Previous{Holder: "a_1"}, locks.Previous{}},
-		"a long identity": {locks.Previous{Holder: long, Until: noon, Cause: "expired"}, locks.Previous{Until: noon, Cause: "expired"}},
+		"a long identity": {locks.Previous{Holder: long, Until: noon, Cause: "expired"}, locks.Previous{}},
 		"a long cause":    {locks.Previous{Holder: "a_1", Cause: long}, locks.Previous{}},
 	} {
 		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationPrevious: `{"holder":"x","cause":"died"}`, "other": "kept"}}}
@@ -34,7 +34,7 @@ func TestWhoLedBeforeIsReadAsItWasWritten(t *testing.T) {
 		if got := Read(lease).Previous; got != c.want {
 			t.Errorf("%s: read %+v, want %+v", name, got, c.want)
 		}
-		if text, there := lease.Annotations[AnnotationPrevious]; len(text) > MaxPrevious || there != (c.want.Cause != "") || lease.Annotations["other"] != "kept" {
+		if text, there := lease.Annotations[AnnotationPrevious]; len(text) > maxPrevious || there != (c.want.Cause != "") || lease.Annotations["other"] != "kept" {
 			t.Errorf("%s: the annotations are %q", name, lease.Annotations)
 		}
 	}
@@ -53,12 +53,12 @@ func FuzzPrevious(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		p := parsePrevious(text)
-		if len(text) > MaxPrevious && p != (locks.Previous{}) {
+		if len(text) > maxPrevious && p != (locks.Previous{}) {
 			t.Errorf("%d bytes are read as %+v", len(text), p)
 		}
 		written := formatPrevious(p)
 		again := parsePrevious(written)
-		if known := again.Cause != ""; len(written) > MaxPrevious || known && (again.Cause != p.Cause || again.Until != p.Until) {
+		if known := again.Cause != ""; len(written) > maxPrevious || known && (again.Cause != p.Cause || again.Until != p.Until) {
 			t.Errorf("%q is read as %+v, written as %q, and read as %+v", text, p, written, again)
 		}
 	})

@@ -24,7 +24,7 @@ type network struct {
 }
 
 func (n *network) dialer(o Options, addrs ...string) *dialer {
-	d := &dialer{options: o.WithDefaults(), known: map[string]string{}}
+	d := &dialer{options: o.withDefaults(), known: map[string]string{}}
 	for _, addr := range addrs {
 		d.servers = append(d.servers, server{addr: addr})
 	}

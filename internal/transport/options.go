@@ -36,9 +36,9 @@ type Options struct {
 	Servers []string
 }
 
-// WithDefaults returns o with its zero fields filled in, and the others within
+// withDefaults returns o with its zero fields filled in, and the others within
 // their limits.
-func (o Options) WithDefaults() Options {
+func (o Options) withDefaults() Options {
 	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, timing.DefaultRenewInterval)
 	o.Patience = max(cmp.Or(o.Patience, timing.DefaultRenewDeadline), o.AttemptTimeout)
 	o.DialInterval = min(cmp.Or(o.DialInterval, 200*time.Millisecond), o.AttemptTimeout/4)

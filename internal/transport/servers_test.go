@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -27,28 +26,6 @@ func TestASilentServerIsOvertakenByTheNext(t *testing.T) {
 	tr := mustNew(t, near.config(), o)
 	if got := mustGet(t, t.Context(), tr, near.URL); got != "far" {
 		t.Errorf("%s answered", got)
-	}
-}
-
-func TestARefusingServerIsLeftAtOnce(t *testing.T) {
-	near, far := serve(t, false, 0, named("near")), serve(t, false, 0, named("far"))
-	near.Close()
-	o := calm()
-	o.Servers = []string{near.URL, far.URL}
-	tr := mustNew(t, near.config(), o)
-	if got := mustGet(t, t.Context(), tr, near.URL); got != "far" {
-		t.Errorf("%s answered", got)
-	}
-	far.Close()
-	tr.CloseConnections()
-	_, err := get(t.Context(), tr, near.URL)
-	if err == nil {
-		t.Fatal("somebody answered")
-	}
-	for _, s := range []testServer{near, far} {
-		if !strings.Contains(err.Error(), s.listener.Addr().String()) {
-			t.Errorf("%v: does not name %s", err, s.URL)
-		}
 	}
 }
 

@@ -51,7 +51,7 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	dial := &dialer{options: o.WithDefaults(), servers: list, known: map[string]string{}}
+	dial := &dialer{options: o.withDefaults(), servers: list, known: map[string]string{}}
 	cfg = rest.CopyConfig(cfg)
 	cfg.NextProtos = []string{"http/1.1"}
 	raw := cfg.Dial
