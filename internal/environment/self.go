@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -33,11 +34,7 @@ type Self struct {
 
 // Candidate returns s in the form that election.Config takes.
 func (s Self) Candidate() locks.Candidate {
-	c := locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node}
-	if s.PodName != "" {
-		c.Pod = locks.Pod{Name: s.PodName, UID: s.PodUID}
-	}
-	return c
+	return locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node, Pod: locks.Pod{Name: s.PodName, UID: s.PodUID}}
 }
 
 // The environment of a pod, as WhoAmI reads it.
@@ -135,7 +132,9 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 	if env := os.Getenv(envNamespace); env != "" && token.Namespace != "" && env != token.Namespace {
 		log.Info("POD_NAMESPACE is not the namespace of the pod: the lock is there, and this candidate is not seen", "POD_NAMESPACE", env, "pod's", token.Namespace)
 	}
-	if s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), token.Namespace, podNamespace()); s.Namespace == "" {
+	mounted, _ := os.ReadFile(namespaceFile) // none without a service account
+	s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), token.Namespace, strings.TrimSpace(string(mounted)))
+	if s.Namespace == "" {
 		log.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
 	}
 	s.identify(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
@@ -150,6 +149,9 @@ func (s *Self) outside(log logr.Logger, host string) {
 	s.identify(host, user)
 }
 
+// unreadable are characters that would make an identity hard to read or to split.
+var unreadable = regexp.MustCompile(`[^-.0-9A-Za-z]`)
+
 // identify sets the identity, if it is not given, from readable parts and a nonce, because
 // no name is unique to one start of a process.
 func (s *Self) identify(parts ...string) {
@@ -159,29 +161,9 @@ func (s *Self) identify(parts ...string) {
 	nonce := make([]byte, 4)
 	_, _ = rand.Read(nonce) // it never fails
 	for _, part := range append(parts, hex.EncodeToString(nonce)) {
-		if part = readable(part); part != "" {
+		if part != "" {
+			part = unreadable.ReplaceAllString(part[:min(253, len(part))], "-") // a pod's name is not longer
 			s.Identity = strings.TrimPrefix(s.Identity+"_"+part, "_")
 		}
 	}
-}
-
-// readable replaces characters that would make an identity hard to read or to split. A pod's name is not
-// too long.
-func readable(part string) string {
-	part = strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, part)
-	return part[:min(253, len(part))]
-}
-
-// podNamespace returns the namespace that is mounted with the service account, or "" if none is.
-func podNamespace() string {
-	raw, err := os.ReadFile(namespaceFile)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
 }

@@ -86,14 +86,11 @@ func read(lease *coordinationv1.Lease, lock string) Object {
 
 // podOf returns the pod that owns a presence, or none if it does not have exactly one owner.
 func podOf(lease *coordinationv1.Lease) Pod {
-	if len(lease.OwnerReferences) != 1 {
+	refs := lease.OwnerReferences
+	if len(refs) != 1 || refs[0].Kind != "Pod" || refs[0].APIVersion != corev1.SchemeGroupVersion.String() {
 		return Pod{}
 	}
-	ref := lease.OwnerReferences[0]
-	if ref.Kind != "Pod" || ref.APIVersion != corev1.SchemeGroupVersion.String() {
-		return Pod{}
-	}
-	return Pod{Name: ref.Name, UID: ref.UID}
+	return Pod{Name: refs[0].Name, UID: refs[0].UID}
 }
 
 // name returns the name of a presence. No pod has that name: it holds a hash of a UID that was given
