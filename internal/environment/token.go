@@ -39,7 +39,10 @@ func fromToken(cfg *rest.Config) bound {
 	var claims struct {
 		Kubernetes bound `json:"kubernetes.io"`
 	}
-	if err != nil || json.Unmarshal(raw, &claims) != nil || claims.Kubernetes.Pod.Name == "" || claims.Kubernetes.Pod.UID == "" {
+	if err != nil || json.Unmarshal(raw, &claims) != nil {
+		return bound{}
+	}
+	if pod := claims.Kubernetes.Pod; pod.Name == "" || pod.UID == "" {
 		return bound{}
 	}
 	return claims.Kubernetes

@@ -42,7 +42,8 @@ func TestATokenSaysItsPod(t *testing.T) {
 		"other types":       {tokenOf(`{"kubernetes.io":[1,2]}`), "   "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for from, cfg := range map[string]*rest.Config{"a file": {BearerTokenFile: writeFile(t, tc.token)}, "a text": {BearerToken: tc.token}} {
+			file := writeFile(t, tc.token)
+			for from, cfg := range map[string]*rest.Config{"a file": {BearerTokenFile: file}, "a text": {BearerToken: tc.token}} {
 				is := fromToken(cfg)
 				if got := strings.Join([]string{is.Namespace, is.Pod.Name, is.Pod.UID, is.Node.Name}, " "); got != tc.want {
 					t.Errorf("from %s %q, want %q", from, got, tc.want)

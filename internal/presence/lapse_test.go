@@ -22,7 +22,8 @@ func TestOnlyOthersWithoutAPodRunOut(t *testing.T) {
 		lasts - 1: "true true true true", lasts: "true true false true", lasts * 3 / 2: "true true false false",
 	} {
 		now := start.Add(at)
-		if got := fmt.Sprint(seen.counts(own, now), seen.counts(pods, now), seen.counts(other, now), later.counts(renewed, now)); got != want {
+		got := fmt.Sprint(seen.counts(own, now), seen.counts(pods, now), seen.counts(other, now), later.counts(renewed, now))
+		if got != want {
 			t.Errorf("after %v they count: %s, want %s", at, got, want)
 		}
 	}
