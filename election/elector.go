@@ -52,6 +52,7 @@ func New(config Config) (*Elector, error) {
 		telemetry:    telemetry,
 		resignations: make(chan resignation),
 	}
+	e.board.newest = &published{followed: make(chan struct{})}
 	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: status.StateIdle}
 	return e, nil
 }

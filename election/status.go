@@ -5,7 +5,6 @@ package election
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -59,7 +58,14 @@ type Transition struct {
 type board struct {
 	mu     sync.Mutex
 	status Status
-	feeds  []*feed
+	newest *published
+}
+
+// published is a transition in a list that each subscriber reads at its own pace.
+type published struct {
+	Transition
+	next     *published
+	followed chan struct{} // closed once next is set
 }
 
 func (b *board) read() Status {
@@ -68,19 +74,15 @@ func (b *board) read() Status {
 	return b.status
 }
 
-// publish changes the status, and adds the transition to every feed.
+// publish changes the status, and appends the transition to the list.
 func (b *board) publish(c status.Change, cause error, change func(*Status)) Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.status)
 	t := Transition{Change: c, At: time.Now(), Cause: cause, Status: b.status}
-	for _, f := range b.feeds {
-		f.queue = append(f.queue, t)
-		select {
-		case f.more <- struct{}{}:
-		default:
-		}
-	}
+	b.newest.next = &published{Transition: t, followed: make(chan struct{})}
+	close(b.newest.followed)
+	b.newest = b.newest.next
 	return t
 }
 
@@ -91,54 +93,27 @@ func (b *board) update(change func(*Status)) {
 	change(&b.status)
 }
 
-// subscribe gives what is published from now on to a feed.
-func (b *board) subscribe(f *feed) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.feeds = append(b.feeds, f)
-}
-
-func (b *board) unsubscribe(f *feed) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.feeds = slices.DeleteFunc(b.feeds, func(other *feed) bool { return other == f })
-}
-
-// takeAll returns what a feed has got since the last call.
-func (b *board) takeAll(f *feed) (all []Transition) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all, f.queue = f.queue, nil
-	return all
-}
-
-// feed is what one subscriber has not read yet.
-type feed struct {
-	queue []Transition // guarded by the board's mutex
-	more  chan struct{}
-}
-
 // Subscribe returns a channel that gets every transition from now on, in order, and is closed after
 // ctx ends. A slow reader delays nobody and misses nothing; what it has not read yet stays in
 // memory.
 func (e *Elector) Subscribe(ctx context.Context) <-chan Transition {
-	out, f := make(chan Transition), &feed{more: make(chan struct{}, 1)}
-	e.board.subscribe(f)
+	out := make(chan Transition)
+	e.board.mu.Lock()
+	defer e.board.mu.Unlock()
+	last := e.board.newest
 	go func() {
 		defer close(out)
-		defer e.board.unsubscribe(f)
 		for {
 			select {
-			case <-f.more:
+			case <-last.followed:
+				last = last.next
 			case <-ctx.Done():
 				return
 			}
-			for _, t := range e.board.takeAll(f) {
-				select {
-				case out <- t:
-				case <-ctx.Done():
-					return
-				}
+			select {
+			case out <- last.Transition:
+			case <-ctx.Done():
+				return
 			}
 		}
 	}()
