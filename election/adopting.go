@@ -15,10 +15,9 @@ import (
 
 // adoption is a guardian's part in one term.
 type adoption struct {
-	ctx         context.Context // until the guardian is to finish
 	permissions chan locks.Permission
-	done        chan error // gets what Adopt returned
-	end         context.CancelCauseFunc
+	done        chan adoptionOver
+	end         context.CancelCauseFunc // has the guardian finish
 }
 
 // adopting is the state in which the lock is held and its guardian does not let the
@@ -42,17 +41,17 @@ func (l *leadership) startAdoption() {
 		return
 	}
 	ctx, end := context.WithCancelCause(context.WithValue(l.requests, termKey{}, l.term))
-	l.adoption = adoption{ctx: ctx, permissions: make(chan locks.Permission, 1), done: make(chan error, 1), end: end}
+	l.adoption = adoption{permissions: make(chan locks.Permission, 1), done: make(chan adoptionOver, 1), end: end}
 	done, clear := l.adoption.done, latestTo(l.adoption.permissions)
 	l.enter(adopting{l})
 	l.report.adopting(l.term, false)
 	l.background.Go(func() {
 		err := l.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, Trust: l.term.TrustedFor}, clear)
-		lost := ctx.Err() == nil
-		done <- err
-		if lost { // at once, even if the elector's goroutine is busy
+		early := ctx.Err() == nil
+		if early { // at once, even if the elector's goroutine is busy
 			l.endWork(unguarded(err))
 		}
+		done <- adoptionOver{err, early}
 	})
 }
 
@@ -76,25 +75,14 @@ func unguarded(err error) error {
 	return err
 }
 
-// collectAdoption handles the return of Adopt, if it has returned. The work may learn of
-// that before the loop does.
-func (l *leadership) collectAdoption() {
-	select {
-	case err := <-l.adoption.done:
-		l.adoptionEnded(err)
-	default:
-	}
-}
-
 // adoptionEnded handles the return of Adopt. Unless that was to finish, the term is lost, even if its work is to
 // stop already.
-func (l *leadership) adoptionEnded(err error) {
+func (l *leadership) adoptionEnded(e adoptionOver) {
 	l.adoption.done = nil
-	if l.cause != nil && l.adoption.ctx.Err() != nil {
-		if err != nil && !errors.Is(err, l.cause) && !errors.Is(err, context.Canceled) {
-			l.report.log.Error(err, "the lock's guardian could not finish after the term")
-		}
-		return
+	switch {
+	case e.early:
+		l.lose(unguarded(e.err))
+	case e.err != nil && !errors.Is(e.err, l.cause) && !errors.Is(e.err, context.Canceled):
+		l.report.log.Error(e.err, "the lock's guardian could not finish after the term")
 	}
-	l.lose(unguarded(err))
 }

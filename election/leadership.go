@@ -162,7 +162,7 @@ func (l *leadership) handle(e event) {
 		l.fatal = abandoned(e.err)
 		l.lose(fmt.Errorf("%w: %w", ErrLost, l.fatal))
 	case adoptionOver:
-		l.adoptionEnded(e.err)
+		l.adoptionEnded(e)
 	case workOver:
 		l.workReturned(e.err)
 	default:

@@ -50,11 +50,13 @@ func (l *leadership) startWork() {
 // it to stop. The guardian's part ends with the work.
 func (l *leadership) workReturned(err error) {
 	l.workErr, l.workDone, l.returned = err, nil, true
-	l.collectAdoption()
-	if l.cause == nil && l.trust.left() <= 0 {
-		l.lose(l.trustRanOut()) // the work learned of it before this loop did
-	}
-	if l.cause == nil {
+	switch {
+	case l.cause != nil:
+	case l.work.Err() != nil: // the work learned of it before this loop did
+		l.lose(context.Cause(l.work))
+	case l.trust.left() <= 0:
+		l.lose(l.trustRanOut())
+	default:
 		l.stopWork(ErrReturned)
 	}
 	if l.unfinished() {

@@ -174,9 +174,12 @@ type (
 	fact               func()                     // notes what is known about this candidate or the others, in any state
 	campaignPermission struct{ locks.Permission } // whether this candidate may campaign
 	workPermission     struct{ locks.Permission } // whether the work of the term may begin
-	adoptionOver       struct{ err error }        // the guardian's part in the term
 	guardianGone       struct{ err error }
 	workOver           struct{ err error }
+	adoptionOver       struct { // the guardian's part in the term
+		err   error
+		early bool // it was not to finish yet
+	}
 )
 
 // wait returns the next event.
@@ -209,8 +212,8 @@ func (r *run) wait(until time.Time) event {
 		return guardianGone{err}
 	case p := <-r.adoption.permissions:
 		return workPermission{p}
-	case err := <-r.adoption.done:
-		return adoptionOver{err}
+	case over := <-r.adoption.done:
+		return over
 	case err := <-r.workDone:
 		return workOver{err}
 	}

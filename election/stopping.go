@@ -82,11 +82,11 @@ func (l *leadership) conclude() {
 	l.stayOn("")
 	l.report.termOver(l.cause)
 	l.trust.end()
-	l.giveUp(l.ctx.Err() == nil && l.fatal == nil && !l.config.StopAtLoss)
+	again, err := l.outcome()
+	l.giveUp(again)
 	if errors.Is(l.cause, ErrUnhealthy) {
 		l.fitness.backAt = time.Now().Add(2 * l.config.Timing.LeaseDuration)
 	}
-	again, err := l.outcome()
 	l.answerResignations()
 	if l.adoption = (adoption{}); again {
 		l.follow()

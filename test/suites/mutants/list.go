@@ -169,7 +169,9 @@ var mutants = []mutant{
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "a term is trusted until it has been released",
 		"election/stopping.go", `	l.trust.end()
-	l.giveUp(l.ctx.Err() == nil && l.fatal == nil && !l.config.StopAtLoss)`, `	l.giveUp(l.ctx.Err() == nil && l.fatal == nil && !l.config.StopAtLoss)
+	again, err := l.outcome()
+	l.giveUp(again)`, `	again, err := l.outcome()
+	l.giveUp(again)
 	l.trust.end()`,
 		"election/TestS5ATermIsTrustedNoMoreWhenItIsReleased"},
 	{"S5", "a write does not carry the version that it replaces",
@@ -621,15 +623,14 @@ var mutants = []mutant{
 		`if legacy.Version.Exists() {`,
 		"locks/multilock/twin/TestAReadIsOfOneMoment"},
 	{"guardian", "a term that stops goes on being trusted though its guardian has lost its part",
-		"election/adopting.go", `if l.cause != nil && l.adoption.ctx.Err() != nil {`, `if l.cause != nil {`,
+		"election/adopting.go", `case e.early:`, `case e.early && l.cause == nil:`,
 		"election/TestATermThatTheGuardianLosesAsItStopsIsTrustedNoMore"},
 	{"guardian", "work begins before the guardian allows it",
 		"election/adopting.go", `case !p.Granted:
 		s.report.waiting(p.Why)`, `case false:`,
 		"election/TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile"},
 	{"guardian", "a term goes on that the guardian has lost",
-		"election/adopting.go", `	l.lose(unguarded(err))
-}`, `}`,
+		"election/adopting.go", `early := ctx.Err() == nil`, `early := false`,
 		"election/TestATermThatTheGuardianLosesEndsAtOnce"},
 	{"guardian", "the lock is released before the guardian has finished",
 		"election/leadership.go",
