@@ -339,15 +339,6 @@ func (x *exchange) landedSince(read answer) bool {
 	return x.landing() != nil && x.observer.Exact() && !x.showsNewest(read)
 }
 
-// acquiredBy reports whether one of the open writes is an acquisition that a record is of, and that
-// has not led to a term.
-func (x *exchange) acquiredBy(r locks.Record) bool {
-	return r.Holder != "" && r.Details.Token == 0 && slices.ContainsFunc(x.open, func(f *flight) bool {
-		return f.op == opAcquire && f.record.Holder == r.Holder && f.record.Details.Nonce == r.Details.Nonce &&
-			f.record.AcquireTime.UnixMicro() == r.AcquireTime.UnixMicro()
-	})
-}
-
 // isStillNewest reports whether, after a write met a conflict, a read has shown the very
 // version that the write was to replace. Nothing explains such a conflict, so the elector
 // does not hurry: the server may refuse all writes.
@@ -381,10 +372,6 @@ func (x *exchange) trustedFrom(a answer) moment {
 	return a.sent
 }
 
-// fitsTwice is how long an answer may take so that two of them fit into a RenewDeadline. A renewal that
-// is due goes out with the answer to the last.
-func fitsTwice(t Timing) time.Duration { return (t.RenewDeadline - t.AttemptTimeout/2) / 2 }
-
 // askWhen is when a read should show whether the writes under way have landed, so that once the
 // first of them is acknowledged, its trust covers another one that takes as long. If two answers
 // fit into a RenewDeadline, no read is needed.
@@ -395,6 +382,7 @@ func (x *exchange) askWhen(now time.Time) time.Time {
 		return never
 	}
 	first := x.flights[i]
+	_, fitsTwice := x.timing.Bounds()
 	sent, from, least := first.sent.awake, first.sent.awake, first.sent.awake
 	switch {
 	case !x.shown.sent.awake.After(sent): // no read was sent since
@@ -404,7 +392,7 @@ func (x *exchange) askWhen(now time.Time) time.Time {
 		from = x.shown.sent.awake
 		least = from.Add(x.timing.AttemptTimeout / 2)
 	}
-	return rules.Latest(least, sent.Add(fitsTwice(x.timing)+from.Sub(sent)/2))
+	return rules.Latest(least, sent.Add(fitsTwice+from.Sub(sent)/2))
 }
 
 // measure notes how long a read took. A request on a fresh connection takes three round

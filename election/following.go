@@ -169,8 +169,7 @@ func (f *following) withdraw() {
 	switch kept := f.keptTerm; {
 	case !settled: // a write may still land
 	case len(open) > 0:
-		won := f.exchange.acquiredBy(f.observer.Newest().Record)
-		_ = f.release(0, "", open[len(open)-1].sent, locks.Handover{}, !won) // release has reported its problems itself
+		_ = f.release(0, "", open[len(open)-1].sent, locks.Handover{}, true) // release has reported its problems itself
 	case kept != nil:
 		_ = f.release(kept.term.Token, kept.trace, kept.last.sent, locks.Handover{}, true)
 	}

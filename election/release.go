@@ -34,15 +34,17 @@ func (l *leadership) giveUp(again bool) {
 	l.report.released(l.term, l.cause, handover.To)
 }
 
-// settle ends the requests, see requester.drain, and observes their answers. If a write may land later
-// nevertheless, it closes the connections, so that at least no more of it is sent (S12), and nothing
-// is to be released (S6).
+// settle cancels reads and lost writes, and waits for the answers to the others. It cancels writes that take
+// too long: whether they landed is then unknown. If a write may land later nevertheless, it closes the
+// connections, so that at least no more of it is sent (S12), and nothing is to be released (S6).
 func (r *run) settle() bool {
-	writes, settled := r.requester.drain(r.exchange.patience(true))
-	for _, a := range writes {
-		r.observeAnswer(a)
+	for _, f := range r.exchange.flights {
+		if !f.writes() || f.lost {
+			f.cancel()
+		}
 	}
-	if settled {
+	settled := func() bool { return len(r.exchange.flights) == 0 }
+	if r.requester.await(r.exchange.patience(true), settled, r.observeAnswer) {
 		return true
 	}
 	r.report.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
@@ -84,11 +86,17 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 			tried = base.Version.Number
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
-		a, answered := r.requester.call(r.requests, ask, r.observeAnswer)
-		if !answered {
-			return false // something does not obey its context
+		r.requester.send(r.requests, ask)
+		own, a := r.exchange.newest, answer{}
+		answered := func(came answer) {
+			r.observeAnswer(came)
+			if came.flight == own {
+				a = came
+			}
 		}
-		r.observeAnswer(a)
+		if !r.requester.await(limit*3/2, func() bool { return a.flight != nil }, answered) {
+			return false // something does not obey its context: the request's own limit has passed
+		}
 		switch {
 		case a.op == opRelease && a.err == nil:
 			return true

@@ -189,53 +189,24 @@ func (c *requester) cancel() {
 	}
 }
 
-// drain cancels reads and lost writes, waits until no request is under way, and returns the answers to
-// the writes. It cancels writes that take longer than patience: whether they landed is then unknown. It
-// gives up on a lock that does not obey its context, and reports whether all is settled.
-func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
-	for _, f := range c.exchange.flights {
-		if !f.writes() || f.lost {
-			f.cancel()
-		}
-	}
+// await takes answers until it is done. After patience it cancels what is under way. After as much again it
+// gives up on a lock that does not obey its context, and returns false.
+func (c *requester) await(patience time.Duration, done func() bool, answered func(answer)) bool {
 	c.watchdog.expect(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for late := false; len(c.exchange.flights) > 0; {
+	for late := false; !done(); {
 		select {
 		case a := <-c.answers:
-			if a := c.received(a); a.writes() {
-				writes = append(writes, a)
-			}
+			answered(c.received(a))
 		case <-timer.C:
 			if late {
-				return writes, false
+				return false
 			}
 			late = true
 			c.cancel()
 			timer.Reset(patience)
 		}
 	}
-	return writes, true
-}
-
-// call makes the request and waits for its answer. Other answers that come before go to other.
-func (c *requester) call(ctx context.Context, r request, other func(answer)) (answer, bool) {
-	c.send(ctx, r)
-	own := c.exchange.newest
-	c.watchdog.expect(time.Now().Add(2 * r.limit))
-	timer := time.NewTimer(2 * r.limit)
-	defer timer.Stop()
-	for {
-		select {
-		case came := <-c.answers:
-			a := c.received(came)
-			if a.flight == own {
-				return a, true
-			}
-			other(a)
-		case <-timer.C:
-			return answer{}, false
-		}
-	}
+	return true
 }
