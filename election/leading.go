@@ -37,7 +37,7 @@ func (l *leadership) startWork() {
 			l.watchdog.workReturned(err)
 			done <- err
 		}()
-		l.failover.working(time.Now())
+		l.failover.working()
 		if l.trust.left() <= 0 || l.work.Err() != nil { // this process did not run for so long
 			err = nil
 			return

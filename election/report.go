@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -148,7 +147,7 @@ func (p *reporter) adopting(t Term, others bool) {
 
 // leading reports that the work of a term begins.
 func (p *reporter) leading(t Term, f *failover) {
-	f.adopted(time.Now())
+	f.adopted()
 	at := p.publish(status.ChangeLeading, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, t, t.Holder, t.Zone
 	}).At

@@ -118,8 +118,8 @@ func (m *telemetry) observe(ctx context.Context, o metric.Observer, term Term) {
 	o.ObserveFloat64(m.TimeLeft, max(0, term.TrustedFor()).Seconds(), m.lock)
 	if zones := m.candidates.Load(); zones != nil {
 		for zone, n := range *zones {
-			where := known(map[attribute.Key]string{metrics.KeyCandidateZone: zone})
-			o.ObserveInt64(m.Candidates, int64(n), m.at(append(where, m.group)...))
+			where := metrics.Known(metrics.KeyCandidateZone.String(zone), m.group)
+			o.ObserveInt64(m.Candidates, int64(n), m.at(where...))
 		}
 	}
 	if m.phase == nil {
@@ -131,16 +131,6 @@ func (m *telemetry) observe(ctx context.Context, o metric.Observer, term Term) {
 			o.ObserveInt64(m.Phase, number(p == phase), m.lock, metric.WithAttributes(metrics.KeyPhase.String(p)))
 		}
 	}
-}
-
-// known returns the attributes that have a value.
-func known(all map[attribute.Key]string) (some []attribute.KeyValue) {
-	for key, value := range all {
-		if value != "" {
-			some = append(some, key.String(value))
-		}
-	}
-	return some
 }
 
 // tellLeader tells whether this candidate leads.
@@ -208,16 +198,13 @@ func (m *telemetry) termEnded(ctx context.Context, cause error) {
 
 func (m *telemetry) overran(ctx context.Context) { m.Overruns.Add(ctx, 1, m.lock) }
 
-// Attribute keys of spans alone; package metrics has the others. Those without the prefix
-// "election." are OpenTelemetry's semantic conventions.
+// Attribute keys of spans alone; package metrics has the others.
 const (
-	keyHolder         = attribute.Key("election.holder")
-	keyPrevious       = attribute.Key("election.previous.holder")
-	keyToken          = attribute.Key("election.token")
-	keyLeaseDuration  = attribute.Key("election.lease_duration")
-	keyOperation      = attribute.Key("election.operation")
-	keyErrorType      = attribute.Key("error.type")
-	keyResponseStatus = attribute.Key("http.response.status_code")
+	keyHolder        = attribute.Key("election.holder")
+	keyPrevious      = attribute.Key("election.previous.holder")
+	keyToken         = attribute.Key("election.token")
+	keyLeaseDuration = attribute.Key("election.lease_duration")
+	keyOperation     = attribute.Key("election.operation")
 )
 
 // traceparent is the key of the W3C header, which records carry too.
@@ -229,29 +216,26 @@ type failover struct {
 	telemetry *telemetry
 	ctx       context.Context
 	span      trace.Span
-	stamp     func(time.Time) time.Time
 	life      time.Time            // where the span starts
-	won       time.Time            // where lock adoption starts
-	ready     time.Time            // where its last phase starts
+	at        time.Time            // where its next phase starts
 	where     []attribute.KeyValue // the cause, and the zones
 }
 
 // failover begins the span of a takeover, with its phases up to the acquisition.
 func (m *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
-	attempts, last := won.inOrder(), won.won()
+	attempts := won.inOrder()
 	f := &failover{
 		telemetry: m,
-		stamp:     monotonicStamps(),
 		life:      won.Life,
-		won:       last.end,
-		where: append(known(map[attribute.Key]string{metrics.KeyHolderZone: term.Zone, metrics.KeyPreviousZone: won.Details.Zone}),
+		at:        won.Life,
+		where: metrics.Known(metrics.KeyHolderZone.String(term.Zone), metrics.KeyPreviousZone.String(won.Details.Zone),
 			metrics.KeyCause.String(string(won.Cause))),
 	}
 	f.ctx, f.span = m.tracer.Start(ctx, "election.failover",
 		trace.WithNewRoot(),
-		trace.WithTimestamp(f.stamp(f.life)),
+		trace.WithTimestamp(f.life),
 		trace.WithLinks(links(won.Details.Trace)...),
-		trace.WithAttributes(slices.Concat(m.whole, f.where, known(map[attribute.Key]string{keyPrevious: won.Holder}))...),
+		trace.WithAttributes(slices.Concat(m.whole, f.where, metrics.Known(keyPrevious.String(won.Holder)))...),
 		trace.WithAttributes(
 			keyHolder.String(term.Holder),
 			keyToken.Int64(int64(term.Token)),
@@ -259,51 +243,43 @@ func (m *telemetry) failover(ctx context.Context, won acquisition, term Term) *f
 		),
 	)
 	free := rules.Latest(won.At, won.Life)
-	claimed := rules.Latest(attempts[0].sent.awake, free)
-	f.phase("election.silence", f.life, free)
-	f.phase("election.delay", free, claimed)
-	acquire := f.phase("election.acquire", claimed, last.end)
+	f.phase("election.silence", free)
+	f.phase("election.delay", rules.Latest(attempts[0].sent.awake, free))
+	acquire := f.phase("election.acquire", won.won().end)
 	for _, a := range attempts {
 		f.attempt(acquire, a)
 	}
 	return f
 }
 
-// phase emits the span of one phase and returns a context inside it.
-func (f *failover) phase(name string, start, end time.Time) context.Context {
-	ctx, span := f.telemetry.tracer.Start(f.ctx, name, trace.WithTimestamp(f.stamp(start)))
-	span.End(trace.WithTimestamp(f.stamp(end)))
+// phase emits the span of the next phase and returns a context inside it.
+func (f *failover) phase(name string, end time.Time) context.Context {
+	ctx, span := f.telemetry.tracer.Start(f.ctx, name, trace.WithTimestamp(f.at))
+	span.End(trace.WithTimestamp(end))
+	f.at = end
 	return ctx
 }
 
 func (f *failover) attempt(ctx context.Context, a answer) {
 	_, span := f.telemetry.tracer.Start(ctx, "election.attempt",
 		trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithTimestamp(f.stamp(a.sent.awake)),
+		trace.WithTimestamp(a.sent.awake),
 		trace.WithAttributes(keyOperation.String(string(a.op)), metrics.KeyResult.String(metrics.Result(a.err))))
-	var status interface{ StatusCode() int }
-	if errors.As(a.err, &status) {
-		span.SetAttributes(keyResponseStatus.Int(status.StatusCode()))
-	}
 	if a.err != nil {
-		span.SetAttributes(keyErrorType.String(metrics.Result(a.err)))
 		span.SetStatus(codes.Error, a.err.Error())
 	}
-	span.End(trace.WithTimestamp(f.stamp(a.end)))
+	span.End(trace.WithTimestamp(a.end))
 }
 
 // adopted ends the phase in which this candidate holds the lock and its work may not begin
 // yet.
-func (f *failover) adopted(now time.Time) {
-	f.ready = now
-	f.phase("election.adopt", f.won, f.ready)
-}
+func (f *failover) adopted() { f.phase("election.adopt", time.Now()) }
 
 // working ends the span, because the work runs. The work's goroutine calls it.
-func (f *failover) working(now time.Time) {
-	f.phase("election.work_start", f.ready, now)
-	f.span.End(trace.WithTimestamp(f.stamp(now)))
-	f.telemetry.Failovers.Record(f.ctx, now.Sub(f.life).Seconds(), f.telemetry.at(f.where...))
+func (f *failover) working() {
+	f.phase("election.work_start", time.Now())
+	f.span.End(trace.WithTimestamp(f.at))
+	f.telemetry.Failovers.Record(f.ctx, f.at.Sub(f.life).Seconds(), f.telemetry.at(f.where...))
 }
 
 // traceparent identifies the span to other processes; empty without a tracer.
@@ -319,13 +295,4 @@ func links(parent string) []trace.Link {
 		return []trace.Link{{SpanContext: previous}}
 	}
 	return nil
-}
-
-// monotonicStamps returns a function that turns readings of the clock into
-// wall clock times whose differences are those of the monotonic clock, even
-// if the wall clock was set in between.
-func monotonicStamps() func(time.Time) time.Time {
-	now := time.Now()
-	wall := now.Round(0)
-	return func(t time.Time) time.Time { return wall.Add(t.Sub(now)) }
 }

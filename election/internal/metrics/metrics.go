@@ -8,6 +8,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -101,9 +102,10 @@ func Result(err error) string {
 
 // Place returns the attributes of a lock except its name.
 func Place(d locks.Description) []attribute.KeyValue {
-	place := []attribute.KeyValue{KeyLockKind.String(d.Kind)}
-	if d.Namespace != "" {
-		place = append(place, KeyNamespace.String(d.Namespace))
-	}
-	return place
+	return Known(KeyLockKind.String(d.Kind), KeyNamespace.String(d.Namespace))
+}
+
+// Known returns those of some texts that are not empty.
+func Known(all ...attribute.KeyValue) []attribute.KeyValue {
+	return slices.DeleteFunc(all, func(a attribute.KeyValue) bool { return a.Value.AsString() == "" })
 }
