@@ -4,7 +4,6 @@
 package election
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -74,7 +73,7 @@ func (f *following) perform(do step) {
 		if do == readFresh {
 			read.since = time.Now()
 		}
-		f.refresh = false
+		f.refreshAt = time.Time{}
 		// A read that only prepares for the expiry keeps its connection for the takeover.
 		// Any other fresh read means that the watch may be dead, too.
 		f.rewatch = read.fresh() && (!f.askNext().After(time.Now()) || !f.exchange.unanswered.IsZero())
@@ -120,7 +119,7 @@ func (f *following) mayWatchAnew(now time.Time) bool {
 // answered handles an answer and reports whether it won the lock.
 func (f *following) answered(a answer) bool {
 	now := time.Now()
-	if a.op == opRead && !a.newest && errors.Is(a.err, context.Canceled) {
+	if a.op == opRead && a.known {
 		return false
 	}
 	// The last term ended without waiting for the answer to this write: it begins no
@@ -207,8 +206,8 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	if a.err != nil {
 		f.report.result(opRead, a.err)
 		if a.newest {
-			f.refresh = true
 			f.retryAt = now.Add(f.retries.next() + f.currentStagger())
+			f.refreshAt = f.retryAt
 		}
 		return
 	}
@@ -239,7 +238,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		// One read does both: it answers the silence, and prepares for an expiry that is
 		// near.
 		free, known := f.free()
-		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.takeoverDelay)))
+		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from the known version, and leaves nothing out
 		f.watcher.resume = a.snapshot.Version

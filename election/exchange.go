@@ -4,6 +4,8 @@
 package election
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -13,9 +15,9 @@ import (
 )
 
 const (
-	// mostFlights is how many requests may be under way at a time. The oldest is canceled to
-	// make room for another.
-	mostFlights = 4
+	// mostFlights is how many requests may be under way at a time. One of so many is canceled, so
+	// that there is room for another.
+	mostFlights = 5
 	// mostOpen is how many writes are kept that may or may not have landed. The oldest is worth
 	// the least.
 	mostOpen = 8
@@ -68,22 +70,21 @@ func (x *exchange) dueBy(t time.Time) time.Time {
 	return t
 }
 
-// crowded returns the request to cancel before another may be sent: a lost one, or else the oldest.
-// It returns nil if there is room.
-func (x *exchange) crowded() *flight {
-	if len(x.flights) < mostFlights {
-		return nil
-	}
-	return x.flights[max(0, slices.IndexFunc(x.flights, func(f *flight) bool { return f.lost }))]
-}
+// full reports whether no other request may be sent now.
+func (x *exchange) full() bool { return len(x.flights) >= mostFlights }
 
-// send notes that a request is sent now. The others go on.
-func (x *exchange) send(f *flight) {
+// send notes that a request is sent now. The others go on, except the one that it returns, which is to be
+// canceled to make room for the next: a lost one, or else the oldest.
+func (x *exchange) send(f *flight) (excess *flight) {
 	x.flights, x.newest = append(x.flights, f), f
 	if f.op == opAcquire || f.op == opRenew {
 		x.open = append(x.open, f)
 		x.open = x.open[max(0, len(x.open)-mostOpen):]
 	}
+	if x.full() {
+		excess = x.flights[max(0, slices.IndexFunc(x.flights, func(f *flight) bool { return f.lost }))]
+	}
+	return excess
 }
 
 // came notes that an answer has come, and how long it took.
@@ -91,9 +92,12 @@ func (x *exchange) came(a *answer) {
 	f := a.flight
 	is := func(other *flight) bool { return other == f }
 	x.flights = slices.DeleteFunc(x.flights, is)
-	a.op, a.known = f.op, a.writes() && !slices.ContainsFunc(x.open, is)
+	a.op = f.op
 	if a.newest = f == x.newest; a.newest {
 		x.newest = nil
+	}
+	if a.known = a.writes() && !slices.ContainsFunc(x.open, is); !a.writes() {
+		a.known = !a.newest && errors.Is(a.err, context.Canceled)
 	}
 	if a.failed() {
 		if a.newest {
@@ -269,6 +273,7 @@ func (x *exchange) next(now time.Time, w wants) (step, time.Time) {
 		return !at.After(now)
 	}
 	switch f := x.newest; {
+	case x.full():
 	case !x.unsure && (f == nil || !f.writes()) && !w.write.IsZero() && due(w.write):
 		return write, now
 	case f != nil && due(x.overtakeAt(f, now, w.until)):

@@ -83,7 +83,7 @@ type budget struct {
 // mostFlights is how many requests of a candidate may be under way when it reads.
 func (b budget) mostFlights() int {
 	if b.lateReads {
-		return mostFlights
+		return 4
 	}
 	return 2
 }

@@ -20,8 +20,7 @@ const prepareLead = time.Second
 type following struct {
 	*run
 
-	refresh   bool             // an optional read is wanted
-	refreshAt time.Time        // no optional read before this
+	refreshAt time.Time        // when an optional read is due; zero if none is wanted
 	retryAt   time.Time        // no read before this
 	claimAt   time.Time        // no write before this: the last may have landed
 	heard     time.Time        // when there was news of the lock, from any source
@@ -35,11 +34,9 @@ type following struct {
 	retries   *pauses          // between reads that fail
 	refusals  *pauses          // between writes that fail or are refused
 
-	// By how much later or earlier this candidate does what all do at the same moment.
-	delay, early time.Duration
-
-	barred      bool        // this candidate may not campaign
-	acquisition acquisition // the takeover that is under way
+	delay       time.Duration // by how much later this candidate does what all do at the same moment
+	barred      bool          // this candidate may not campaign
+	acquisition acquisition   // the takeover that is under way
 }
 
 // follow begins a candidacy.
@@ -74,16 +71,12 @@ func (f *following) proceed() time.Time {
 	why := f.waitsFor()
 	f.barred = why != "" || !f.permission.Granted || f.unfit()
 	f.report.waiting(why)
-	f.delay, f.early = f.stagger(free.takeoverDelay), f.prepareEarly(free.takeoverDelay)
+	f.delay = f.stagger(free.takeoverDelay)
 	f.ahead = max(prepareLead, min(2*f.exchange.readTook, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known)
-	switch {
-	case do == wait:
-	case f.requester.room():
+	if do != wait {
 		f.perform(do)
 		until = now
-	default:
-		until = now.Add(time.Hour)
 	}
 	return f.watcher.earlier(until)
 }
@@ -111,7 +104,7 @@ func (f *following) handle(e event) {
 	case watchOver:
 		f.watchEnded(e.err)
 		if e.err != nil {
-			f.refresh, f.blind, f.refreshAt = true, true, time.Now().Add(f.currentStagger())
+			f.blind, f.refreshAt = true, time.Now().Add(f.currentStagger())
 		}
 	case resignation:
 		e <- ErrNotLeading // the term ended before the call arrived
@@ -219,7 +212,7 @@ func (f *following) next(now, free time.Time, known bool) (step, time.Time) {
 		needs.write = rules.Latest(free, f.claimAt)
 	}
 	do, until := f.exchange.next(now, needs)
-	if do != wait || f.exchange.busy() {
+	if do != wait || f.exchange.busy() || f.exchange.full() {
 		return do, until
 	}
 	due := func(at ...time.Time) bool {
@@ -228,10 +221,10 @@ func (f *following) next(now, free time.Time, known bool) (step, time.Time) {
 		return !t.After(now)
 	}
 	switch {
-	case f.refresh && due(f.refreshAt):
+	case !f.refreshAt.IsZero() && due(f.refreshAt):
 		return read, now
 	case !known:
-	case !f.prepared && due(free.Add(-f.ahead-f.early), f.silentAt()),
+	case !f.prepared && due(free.Add(-f.ahead), f.silentAt()),
 		(f.asked.IsZero() || free.After(now)) && due(f.askNext()):
 		return readFresh, now
 	}

@@ -80,7 +80,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
 	r.requester = &requester{
 		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog,
-		answers: make(chan *answer, mostFlights), exchange: r.exchange, wait: &r.background,
+		answers: make(chan *answer, mostFlights+1), exchange: r.exchange, wait: &r.background,
 	}
 	r.watcher = &watcher{
 		lock: e.config.Lock, stream: stream{cancel: func() {}},

@@ -91,7 +91,7 @@ func (l *leadership) returnName(now time.Time) time.Time {
 	if !newest.Version.Exists() || newest.Record.Holder != "" || !l.observer.MayReclaim() {
 		return later // perhaps not yet: the watch may still show that nobody else had the lock
 	}
-	if l.exchange.isStillNewest() || l.overrun || l.exchange.writing() || !l.requester.room() {
+	if l.exchange.isStillNewest() || l.overrun || l.exchange.writing() || l.exchange.full() {
 		return later
 	}
 	if due := l.returns.Due(); now.Before(due) { // somebody empties it again and again

@@ -146,16 +146,6 @@ func (r *run) currentStagger() time.Duration {
 	return r.stagger(free.takeoverDelay)
 }
 
-// prepareEarly is how much earlier than others a candidate makes sure that it has a live
-// connection for an expiry. The candidates that go first do that first. Most candidates of
-// a crowd that does not know its size take over at the end of the spread.
-func (r *run) prepareEarly(start time.Duration) time.Duration {
-	if start <= 0 || !r.unordered() {
-		return 0
-	}
-	return r.config.Timing.RenewInterval/2 - r.stagger(start)
-}
-
 // pauses are growing delays. Each is multiplied by a factor from 0.5 to 1.5 that depends on
 // the candidate and on how many pauses came before. The same candidate always gets the same
 // pauses.

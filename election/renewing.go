@@ -19,9 +19,6 @@ func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
 	needs := wants{write: l.renewAt, read: l.renewAt, until: until}
 	do, at := l.exchange.next(now, needs)
 	if do != wait {
-		if !l.requester.room() {
-			return until
-		}
 		l.perform(do, left)
 		_, at = l.exchange.next(now, needs)
 	}

@@ -68,7 +68,7 @@ type answer struct {
 
 	flight *flight
 	newest bool // no request was sent after it
-	known  bool // whether the write landed was known before
+	known  bool // it tells nothing: whether the write landed was known before, or the read was canceled
 }
 
 // conflict reports whether the write did not land because of another write. A read never
@@ -133,18 +133,7 @@ type requester struct {
 	wait     *sync.WaitGroup
 }
 
-// room reports whether another request may be sent. If not, it cancels one to make room.
-func (c *requester) room() bool {
-	worst := c.exchange.crowded()
-	if worst == nil {
-		return true
-	}
-	worst.gaveUp = true
-	worst.cancel()
-	return false
-}
-
-// send starts the request. Requests that are under way go on. There must be room.
+// send starts the request.
 func (c *requester) send(ctx context.Context, r request) {
 	if r.sent.awake.IsZero() { // else trust counts from no later than the time in the record
 		r.sent = c.clock.now()
@@ -154,7 +143,10 @@ func (c *requester) send(ctx context.Context, r request) {
 		ctx = live.Since(ctx, r.since)
 	}
 	f := &flight{request: r, cancel: cancel}
-	c.exchange.send(f)
+	if excess := c.exchange.send(f); excess != nil {
+		excess.gaveUp = true
+		excess.cancel()
+	}
 	a := &answer{request: r, flight: f}
 	c.wait.Go(func() {
 		defer cancel()
@@ -168,9 +160,10 @@ func (c *requester) send(ctx context.Context, r request) {
 	})
 }
 
-// received notes that the answer has been taken from the channel, and completes it.
+// received notes that the answer has been taken from the channel, and completes it. A read that was given up
+// tells nothing once another request was answered.
 func (c *requester) received(a *answer) answer {
-	if a.flight.gaveUp && errors.Is(a.err, context.Canceled) {
+	if a.flight.gaveUp && (a.writes() || c.exchange.overtaken > 0) && errors.Is(a.err, context.Canceled) {
 		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
 	c.exchange.came(a)
