@@ -57,8 +57,6 @@ func (r *run) chooseSuccessor(to locks.Successor) (string, error) {
 	switch {
 	case to.Identity == r.me.Identity:
 		return "", fmt.Errorf("no successor: %s leads itself", to.Identity)
-	case len(to.Identity) > maxIdentity:
-		return "", fmt.Errorf("no successor: an identity has %d bytes at most", maxIdentity)
 	case r.peerUpdates == nil && to.Zone != "":
 		return "", fmt.Errorf("no successor: who campaigns in zone %s is not known to the leader: name an identity", to.Zone)
 	case r.peerUpdates == nil:

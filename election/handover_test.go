@@ -154,18 +154,17 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 		says    string
 	}
 	each(t, map[string]row{
-		"unknown":              {to(locks.Successor{Identity: "x"}), false, "no candidate x is known"},
-		"a long name":          {to(locks.Successor{Identity: strings.Repeat("ä", 400)}), false, "no candidate ää"},
-		"an identity too long": {to(locks.Successor{Identity: strings.Repeat("x", 2000)}), false, "1024 bytes"},
-		"in another zone":      {to(locks.Successor{Identity: "b", Zone: "z-c"}), false, "no candidate b is known"},
-		"itself":               {to(locks.Successor{Identity: "a"}), false, "a leads itself"},
-		"zone without others":  {to(locks.Successor{Zone: "z-a"}), false, "no other candidate is known in zone z-a"},
-		"evacuated zone":       {to(locks.Successor{Zone: "z-c"}), false, "zone z-c is evacuated"},
-		"sick":                 {to(locks.Successor{Identity: "sick"}), false, "sick: its disk is full"},
-		"zone of the sick":     {to(locks.Successor{Zone: "z-sick"}), false, "its disk is full"},
-		"nobody else":          {to(locks.Successor{}), true, "no other candidate is known"},
-		"no JSON":              {`now`, false, "invalid handover request"},
-		"to nobody":            {`{}`, false, "names no holder"},
+		"unknown":             {to(locks.Successor{Identity: "x"}), false, "no candidate x is known"},
+		"a long name":         {to(locks.Successor{Identity: strings.Repeat("ä", 400)}), false, "no candidate ää"},
+		"in another zone":     {to(locks.Successor{Identity: "b", Zone: "z-c"}), false, "no candidate b is known"},
+		"itself":              {to(locks.Successor{Identity: "a"}), false, "a leads itself"},
+		"zone without others": {to(locks.Successor{Zone: "z-a"}), false, "no other candidate is known in zone z-a"},
+		"evacuated zone":      {to(locks.Successor{Zone: "z-c"}), false, "zone z-c is evacuated"},
+		"sick":                {to(locks.Successor{Identity: "sick"}), false, "sick: its disk is full"},
+		"zone of the sick":    {to(locks.Successor{Zone: "z-sick"}), false, "its disk is full"},
+		"nobody else":         {to(locks.Successor{}), true, "no other candidate is known"},
+		"no JSON":             {`now`, false, "invalid handover request"},
+		"to nobody":           {`{}`, false, "names no holder"},
 	}, func(s *stage, tc row) {
 		all := newCrowd("a", "b", "c")
 		all.peers = append(all.peers, sick)

@@ -163,8 +163,8 @@ func (t Timing) renewalFits() error {
 }
 
 func (t Timing) stopFits() error {
-	need := t.RenewDeadline + t.StopGrace + t.drift() + t.sharedSecond()
-	if need <= t.LeaseDuration {
+	lacks := t.lacks()
+	if lacks <= 0 {
 		return nil
 	}
 	shared := ""
@@ -172,16 +172,18 @@ func (t Timing) stopFits() error {
 		shared = " + 1s (RenewInterval is below 1s and client-go candidates may share the lock: set Exclusive if none does)"
 	}
 	return fmt.Errorf("%w: RenewDeadline %v + StopGrace %v + drift %v%s is %v more than LeaseDuration %v, so that two could lead: use a LeaseDuration of at least %v",
-		ErrInvalid, t.RenewDeadline, t.StopGrace, t.drift(), shared, need-t.LeaseDuration, t.LeaseDuration, t.leastLease())
+		ErrInvalid, t.RenewDeadline, t.StopGrace, t.drift(), shared, lacks, t.LeaseDuration, t.leastLease())
 }
 
-// leastLease is the shortest lease that stopFits accepts. It solves
-// lease x (1 - MaxClockDrift) >= the rest, since the drift grows with it.
+// lacks is how much longer the LeaseDuration would have to be, by the drift that it has now.
+func (t Timing) lacks() time.Duration {
+	return t.RenewDeadline + t.StopGrace + t.drift() + t.sharedSecond() - t.LeaseDuration
+}
+
+// leastLease is the shortest lease that stopFits accepts. The drift grows with it.
 func (t Timing) leastLease() time.Duration {
-	rest := float64(t.RenewDeadline + t.StopGrace + t.sharedSecond())
-	least := time.Duration(rest / (1 - t.MaxClockDrift)).Truncate(time.Second)
-	for t.LeaseDuration = least; t.RenewDeadline+t.StopGrace+t.drift()+t.sharedSecond() > t.LeaseDuration; {
-		t.LeaseDuration += time.Second
+	for lacks := t.lacks(); lacks > 0; lacks = t.lacks() {
+		t.LeaseDuration = (t.LeaseDuration + lacks + time.Second - 1).Truncate(time.Second)
 	}
 	return t.LeaseDuration
 }

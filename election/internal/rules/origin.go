@@ -53,10 +53,12 @@ const PastUnknown = "the record was deleted, and somebody else may have had it a
 // Takeover is the record with which this candidate takes the lock, and the version that it replaces. If
 // this candidate does not know who had the lock before, the record says so, and has others wait as
 // long as it waits itself.
-func (o *Observer) Takeover(me locks.Candidate, wall time.Time) (base locks.Version, r locks.Record) {
-	if base = o.newest.Version; base.Exists() {
-		r = Acquisition(o.newest.Record, me, o.self.Lease, wall)
-	} else if r = Creation(o.renewal, me, o.self.Lease, wall); o.mayAsk() {
+func (o *Observer) Takeover(me locks.Candidate, wall time.Time) (_ locks.Version, r locks.Record) {
+	base, before := o.newest.Version, o.newest.Record
+	if !base.Exists() { // what a deleted record said that is not about a holder stays
+		before = locks.Record{Transitions: -1, Evacuated: o.renewal.Evacuated}
+	}
+	if r = acquisition(before, me, o.self.Lease, wall); !base.Exists() && o.mayAsk() {
 		r.Details.Waits, r.LeaseDuration = PastUnknown, o.LongerLease()
 	}
 	r.Details.Nonce = o.self.Nonce

@@ -13,9 +13,9 @@ import (
 // The functions below return the records that an elector writes. All are pure, and base is
 // the record that is replaced.
 
-// Acquisition is the record that takes the lock. It replaces everything that
+// acquisition is the record that takes the lock. It replaces everything that
 // base says about another holder (S11).
-func Acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
+func acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
 	r := locks.Record{
 		Holder:        me.Identity,
 		LeaseDuration: lease,
@@ -38,14 +38,6 @@ func PreviousOf(free Freeing, now time.Time) locks.Previous {
 		p.Until = now.Add(-now.Sub(free.Life)).UTC().Truncate(time.Millisecond)
 	}
 	return p
-}
-
-// Creation is the acquisition if there is no record. It keeps what the deleted record, if
-// there was one, says that is not about a holder.
-func Creation(gone locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
-	r := Acquisition(locks.Record{Evacuated: gone.Evacuated}, me, lease, wall)
-	r.Transitions = 0
-	return r
 }
 
 // Renewal is the record that continues a term. It notes what the acquisition could not know

@@ -73,7 +73,7 @@ var mutants = []mutant{
 		"election/internal/rules/free.go", `at := o.seen.Add(o.durationOf(o.renewal))`, `at := o.renewal.RenewTime.Add(o.durationOf(o.renewal))`,
 		"election/TestS2TimesInARecordCountForNothing"},
 	{"S2", "the law leaves no room for the drift of clocks",
-		"election/timing/timing.go", `need := t.RenewDeadline + t.StopGrace + t.drift()`, `need := t.RenewDeadline + t.StopGrace`,
+		"election/timing/timing.go", `return t.RenewDeadline + t.StopGrace + t.drift()`, `return t.RenewDeadline + t.StopGrace`,
 		"election/TestTimingThatBreaksTheLawIsRefusedWithTheNumbers"},
 	{"S3", "a lease is taken after nine tenths of it",
 		"election/internal/rules/free.go", `at := o.seen.Add(o.durationOf(o.renewal))`, `at := o.seen.Add(o.durationOf(o.renewal) * 9 / 10)`,
