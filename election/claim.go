@@ -32,32 +32,27 @@ func (v acquisition) inOrder() []answer {
 	return slices.SortedStableFunc(slices.Values(v.attempts), func(a, b answer) int { return a.sent.awake.Compare(b.sent.awake) })
 }
 
-// freeing says when this candidate may take a free lock, and why.
-type freeing struct {
-	rules.Freeing
-	takeoverDelay time.Duration // how long it leaves the lock to others; part of At
-}
-
 // free returns when this candidate may take the lock. That is what the rules say, delayed
 // by the precedence of the former leader after an outage or of a named successor, by the
-// takeover delay of other candidates, and by the time for which a candidate that gave the lock
-// up leaves it to others. A named successor waits only for its own health.
-func (r *run) free() (freeing, bool) {
-	when, known := r.observer.Free()
-	free := freeing{Freeing: when}
-	if known && free.RanOut() {
+// takeover delay of other candidates, which it returns too, and by the time for which a candidate that
+// gave the lock up leaves it to others. A named successor waits only for its own health.
+func (r *run) free() (free rules.Freeing, delay time.Duration, known bool) {
+	if free, known = r.observer.Free(); !known {
+		return free, 0, false
+	}
+	if free.RanOut() {
 		free.At = rules.Latest(free.At, r.outage.Over(time.Now()))
 	}
 	switch {
-	case !known || free.Cause == status.CauseReclaimed: // nobody else can take that
+	case free.Cause == status.CauseReclaimed: // nobody else can take that
 	case free.Handover.To != r.me.Identity:
-		free.takeoverDelay = r.takeoverDelay(r.takeover(when))
-		free.At = rules.Latest(free.At.Add(free.Handover.Precedence+free.takeoverDelay), r.holdOff)
+		delay = r.takeoverDelay(r.takeover(free))
+		free.At = rules.Latest(free.At.Add(free.Handover.Precedence+delay), r.holdOff)
 	case r.fitness.problem == nil:
-		return free, known
+		return free, 0, true
 	}
 	free.At = r.healthyFirst(free.At)
-	return free, known
+	return free, delay, true
 }
 
 // perform sends the request that next decided on.
@@ -236,7 +231,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	} else if a.fresh() {
 		// One read does both: it answers the silence, and prepares for an expiry that is
 		// near.
-		free, known := f.free()
+		free, _, known := f.free()
 		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from the known version, and leaves nothing out

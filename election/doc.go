@@ -76,7 +76,7 @@ package election
 //
 //	guardian.go      run.startGuardian         the guardian; until it returns; the end of Run cancels its context, and Run waits a while
 //	peers.go         watched                   Config.WatchPeers, WatchZone or the health checks; until it returns; the end of Run cancels its context, and Run waits a while
-//	health.go        Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
+//	health.go        Health.watch              says that a check is late; none before that, and Run does not wait for it
 //	watcher.go       watcher.start             one watch of the lock; until it returns; what the next watch says or the end of Run cancels its context, and Run waits a while
 //	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
 //	loop.go          run.await                 waits for these at the end of Run; until they have returned, and Run waits a while

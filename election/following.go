@@ -63,14 +63,14 @@ func (f *following) proceed() time.Time {
 	if f.observer.Known() && f.watcher.due(now) {
 		f.watcher.start(f.watching)
 	}
-	free, known := f.free()
+	free, delay, known := f.free()
 	if !f.exchange.acquiring() && (!known || free.At.After(now)) {
 		f.acquisition = acquisition{} // another candidate was faster, or the holder lives
 	}
 	why := f.waitsFor()
 	f.barred = why != "" || !f.permission.Granted || f.unfit()
 	f.report.waiting(why)
-	f.delay = f.stagger(free.takeoverDelay)
+	f.delay = f.stagger(delay)
 	f.ahead = max(prepareLead, min(2*f.exchange.readTook, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known)
 	if do != wait {

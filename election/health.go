@@ -61,23 +61,14 @@ func (h Health) validate() error {
 	return nil
 }
 
-// watch calls Check until ctx ends, and reports each result. When ctx ends, it does not wait for a
-// Check that has not returned.
+// watch calls Check until ctx ends, and reports each result.
 func (h Health) watch(ctx context.Context, tell func(error)) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, h.Interval)
-		answer := make(chan error, 1)
-		go func() { answer <- h.Check(limited) }()
-		select {
-		case err := <-answer:
+		inTime := context.AfterFunc(limited, func() { tell(fmt.Errorf("the check of its health has not returned within %v", h.Interval)) })
+		if err := h.Check(limited); inTime() { // else that answer is as old as its limit, and only the next one counts
 			tell(err)
 			<-limited.Done()
-		case <-limited.Done():
-			tell(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
-			select { // that answer is as old as its limit, so only the next one counts
-			case <-answer: //nolint:errcheck // it is too late
-			case <-ctx.Done():
-			}
 		}
 		cancel()
 	}

@@ -139,11 +139,11 @@ func (r *run) unordered() bool {
 
 // currentStagger is this candidate's stagger at this moment.
 func (r *run) currentStagger() time.Duration {
-	free, known := r.free()
+	free, delay, known := r.free()
 	if !known {
-		free.takeoverDelay = r.takeoverDelay(r.takeover(free.Freeing))
+		delay = r.takeoverDelay(r.takeover(free))
 	}
-	return r.stagger(free.takeoverDelay)
+	return r.stagger(delay)
 }
 
 // pauses are growing delays. Each is multiplied by a factor from 0.5 to 1.5 that depends on
