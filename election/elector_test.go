@@ -123,6 +123,9 @@ func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+		if err := e.Run(t.Context(), nil); !errors.Is(err, election.ErrConfig) {
+			t.Errorf("a Run without work: %v, want ErrConfig", err)
+		}
 	})
 }
 
@@ -230,11 +233,12 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 	})
 }
 
-// TestAReaderMissesNoTransition, though it does not read meanwhile.
+// TestAReaderMissesNoTransition, though it does not read meanwhile. Its channel ends with its context.
 func TestAReaderMissesNoTransition(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		late, prompt := a.Subscribe(s.T.Context()), a.Subscribe(s.T.Context())
+		ctx, end := context.WithCancel(s.T.Context())
+		late, prompt := a.Subscribe(s.T.Context()), a.Subscribe(ctx)
 		a.Start()
 		var want []election.Transition
 		for range 3 {
@@ -245,6 +249,13 @@ func TestAReaderMissesNoTransition(t *testing.T) {
 		if got := pending(late); len(want) < 6 || !slices.Equal(changes(got), changes(want)) {
 			t.Errorf("it got %v\nwant %v", got, want)
 		}
+		a.Leads() // which the other has not read when its context ends
+		end()
+		synctest.Wait()
+		if _, more := <-prompt; more {
+			t.Error("the channel is open")
+		}
+		s.resigns(a)
 	})
 }
 
@@ -267,21 +278,4 @@ func pending(transitions <-chan election.Transition) (all []election.Transition)
 			return all
 		}
 	}
-}
-
-func TestAFeedEndsWithItsContextAndTheElectorGoesOn(t *testing.T) {
-	scenario(t, func(s *stage) {
-		ctx, end := context.WithCancel(s.T.Context())
-		a := s.candidate("a")
-		transitions := a.Subscribe(ctx)
-		a.Start()
-		a.Leads() // which nobody has read when the feed ends
-		end()
-		synctest.Wait()
-		if _, more := <-transitions; more {
-			t.Error("the channel is open")
-		}
-		s.resigns(a)
-		a.Leads()
-	})
 }

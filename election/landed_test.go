@@ -121,20 +121,6 @@ func (l *deaf) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return s, err
 }
 
-// TestASlowRenewalIsOvertakenInTimeForAnother: the read shows that the renewal has not
-// landed, and the next one has time.
-func TestASlowRenewalIsOvertakenInTimeForAnother(t *testing.T) {
-	led(t, func(_ *stage, a *seat) {
-		for range 5 {
-			a.link.Set(lockstest.Fault{LoseWrites: true})
-			time.Sleep(interval)
-			a.link.Set(lockstest.Fault{})
-			time.Sleep(2 * deadline)
-		}
-		a.Stays()
-	})
-}
-
 // TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing: it cannot show whether that write
 // has landed.
 func TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing(t *testing.T) {

@@ -38,17 +38,40 @@ func deletedTwice(s *stage, link lockstest.Fault, options ...func(*election.Conf
 	return c
 }
 
+// TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid, for the longest lease of those who did.
 func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testing.T) {
-	each(t, map[string]lockstest.Fault{
-		"its watch is silent":     {Mute: true},
-		"its write is on its way": {},
-		"its answers are lost":    {LoseAnswers: true, Mute: true},
-	}, func(s *stage, link lockstest.Fault) {
-		c := deletedTwice(s, link)
+	mute := lockstest.Fault{Mute: true}
+	another := func(lasts time.Duration) func(*stage) {
+		return func(s *stage) {
+			s.write(held(lasts))
+			s.lock.Delete()
+		}
+	}
+	type row struct {
+		link    lockstest.Fault
+		between func(*stage)
+		watch   func(*stage) // before it is heard again
+		wait    time.Duration
+	}
+	each(t, map[string]row{
+		"its watch is silent":         {link: mute, wait: lease},
+		"its watch begins anew":       {link: mute, watch: func(s *stage) { s.lock.Expire() }, wait: lease},
+		"its write is on its way":     {wait: lease},
+		"its answers are lost":        {link: lockstest.Fault{LoseAnswers: true, Mute: true}, wait: lease},
+		"another had it for a second": {link: mute, between: another(time.Second), wait: lease}, // b's was a lease
+		"another had it for four":     {link: mute, between: another(4 * lease), wait: 4 * lease},
+	}, func(s *stage, tc row) {
+		c := deletedTwice(s, tc.link)
+		if tc.between != nil {
+			tc.between(s)
+		}
 		time.Sleep(5 * time.Second) // b trusts its term for twice that
 		s.holds("else this tests nothing:", "c")
+		if tc.watch != nil {
+			tc.watch(s)
+		}
 		c.link.Set(lockstest.Fault{})
-		if _, took := c.Leads(); took < lease-5*time.Second {
+		if _, took := c.Leads(); took < tc.wait-5*time.Second {
 			s.T.Errorf("c leads after %v", took)
 		}
 	})
@@ -71,18 +94,6 @@ func TestS4AGuardianAdoptsATermOnlyOnceNobodyElseCanLead(t *testing.T) {
 		}
 		g.work <- granted
 		s.leads(c, 0)
-	})
-}
-
-func TestS4AWatchThatBeganAnewProvesNothingOfBefore(t *testing.T) {
-	scenario(t, func(s *stage) {
-		c := deletedTwice(s, lockstest.Fault{Mute: true})
-		time.Sleep(5 * time.Second) // b trusts its term for twice that
-		s.lock.Expire()
-		c.link.Set(lockstest.Fault{})
-		if _, took := c.Leads(); took < lease-5*time.Second {
-			t.Errorf("c leads after %v", took)
-		}
 	})
 }
 
@@ -195,48 +206,6 @@ func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
 		if _, took := d.Leads(); took < lease-3*time.Second {
 			t.Errorf("d leads after %v", took)
 		}
-	})
-}
-
-// TestS4TheLongestLeaseOfThoseWhoHadTheLockInBetweenIsWaitedFor, once the watch has told of it.
-func TestS4TheLongestLeaseOfThoseWhoHadTheLockInBetweenIsWaitedFor(t *testing.T) {
-	for last, longest := range map[time.Duration]time.Duration{time.Second: lease, 4 * lease: 4 * lease} { // b's was a lease
-		scenario(t, func(s *stage) {
-			c := deletedTwice(s, lockstest.Fault{Mute: true})
-			s.write(held(last))
-			s.lock.Delete()
-			time.Sleep(5 * time.Second) // b trusts its term for twice that
-			s.holds("else this tests nothing:", "c")
-			c.link.Set(lockstest.Fault{})
-			if _, took := c.Leads(); took < longest-5*time.Second {
-				t.Errorf("after a lease of %v c leads after %v", last, took)
-			}
-		})
-	}
-}
-
-// TestS6NothingIsReleasedWhileAWriteHasNoAnswer, even if the lock does not obey its
-// context.
-func TestS6NothingIsReleasedWhileAWriteHasNoAnswer(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var stands atomic.Bool
-		bars := make(chan struct{})
-		a := s.leader("a", altering(func(l *altered) {
-			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-				now, err := l.Lock.Write(ctx, base, r)
-				if stands.Load() {
-					<-bars
-				}
-				return now, err
-			}
-		}))
-		stands.Store(true)
-		time.Sleep(interval + interval/2)
-		a.Stop()
-		time.Sleep(deadline)
-		s.holds("while a renewal has no answer", "a")
-		close(bars)
-		s.ends(a)
 	})
 }
 

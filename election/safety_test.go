@@ -6,7 +6,6 @@ package election_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -63,17 +62,6 @@ func TestS1NothingButAnAcknowledgedRenewalExtendsTrust(t *testing.T) {
 		if left := term.TrustedFor(); left > 0 {
 			s.T.Errorf("the term is trusted for another %v", left)
 		}
-	})
-}
-
-// TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs in its log.
-func TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var hangs atomic.Int64
-		a := s.leader("a", logging(func(string) { time.Sleep(time.Duration(hangs.Load())) }))
-		hangs.Store(int64(time.Minute))
-		a.link.Set(lockstest.Fault{Err: errors.New("503")}) // which it logs
-		s.loses(a, deadline, election.ErrLost)
 	})
 }
 
@@ -276,17 +264,6 @@ func TestARefusedReleaseIsFinal(t *testing.T) {
 			s.T.Errorf("%d releases were tried, the holder is %q", n, s.record().Holder)
 		}
 		s.leads(s.start("b"), lease)
-	})
-}
-
-func TestS5WorkThatReturnsUnfinishedIsNotReleasedFor(t *testing.T) {
-	led(t, func(s *stage, a *seat) {
-		b := s.start("b")
-		a.Quit <- fmt.Errorf("a part of it hangs: %w", election.ErrUnfinished)
-		if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) {
-			t.Errorf("Run: %v", err)
-		}
-		s.leads(b, lease, status.CauseExpired)
 	})
 }
 

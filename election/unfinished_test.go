@@ -87,11 +87,15 @@ func TestS5AfterUnfinishedWorkThisProcessDoesNotCampaign(t *testing.T) {
 				t.Errorf("Resign: %v, want ErrNotReleased", err)
 			}
 		},
-		"lost": func(_ *stage, a *seat) { a.link.Set(cut) },
+		"lost":               func(_ *stage, a *seat) { a.link.Set(cut) },
+		"returned by itself": func(_ *stage, a *seat) { a.Quit <- nil },
 	}, func(s *stage, ends func(*stage, *seat)) {
 		a := s.candidate("a")
 		a.Work = func(ctx context.Context, _ election.Term) error {
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-a.Quit:
+			}
 			return fmt.Errorf("a part hangs: %w", election.ErrUnfinished)
 		}
 		a.Start()
@@ -170,18 +174,6 @@ func TestWorkThatAsksForItsOwnEndIsNotStuck(t *testing.T) {
 		s.ends(a)
 		if held := s.record().Holder == "a"; held != (tc.takes > 0) {
 			s.T.Errorf("the lock is held: %v", held)
-		}
-	})
-}
-
-func TestARunWithoutWorkIsRefused(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.candidate("a")
-		if err := a.Run(s.T.Context(), nil); !errors.Is(err, election.ErrConfig) {
-			t.Errorf("Run: %v, want ErrConfig", err)
-		}
-		if n := a.link.Calls("read") + a.link.Calls("write"); n > 0 {
-			t.Errorf("%d requests were made", n)
 		}
 	})
 }

@@ -25,7 +25,7 @@ var mutants = []mutant{
 		"election/term.go", `			t.finish()
 			expired()`, `			t.finish()
 			_ = expired`,
-		"election/TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs"},
+		"election/TestS1NothingThatHangsHidesTheEndOfTrust"},
 	{"S1", "a late answer extends a trust that has ended",
 		"election/term.go", `if before > 0 {`, `if true {`,
 		"election/TestS1TrustThatRanOutDoesNotComeBack"},
@@ -120,7 +120,7 @@ var mutants = []mutant{
 		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
 	{"S4", "a watch that may have left something out proves the past",
 		"election/internal/rules/origin.go", ` && after <= from.before`, ``,
-		"election/TestS4AWatchThatBeganAnewProvesNothingOfBefore"},
+		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
 	{"S4", "a deletion after a release is a release, whatever a watch has left out",
 		"election/internal/rules/observer.go", `if news && !e.Gapless && !e.Snapshot.Version.Exists() {`, `if false {`,
 		"election/TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut"},
@@ -145,7 +145,7 @@ var mutants = []mutant{
 		"election/TestS5WorkThatOverrunsItsStopIsNeverReleasedFor"},
 	{"S5", "the lock is released though something of the work goes on",
 		"election/leading.go", `if (l.unfinished() || l.watchdog.wasLate()) && !l.overrun {`, `if l.watchdog.wasLate() && !l.overrun {`,
-		"election/TestS5WorkThatReturnsUnfinishedIsNotReleasedFor"},
+		"election/TestS5AfterUnfinishedWorkThisProcessDoesNotCampaign"},
 	{"S5", "a term whose work is late is renewed for ever",
 		"election/renewing.go", `	if l.overrun {
 		return until
@@ -188,7 +188,7 @@ var mutants = []mutant{
 		"election/requester.go", `			if late {
 				return false`, `			if late {
 				return true`,
-		"election/TestS6NothingIsReleasedWhileAWriteHasNoAnswer"},
+		"election/TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased"},
 	{"S6", "a release gives up at once the writes that have no answer",
 		"election/release.go", `if !f.writes() || f.lost {`, `if true {`,
 		"election/TestS6OneRequestAtATime"},
