@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -91,5 +92,96 @@ func TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew(t *testing.T) {
 		if free, _ := o.Free(); free.At.Sub(start) != step.want {
 			t.Errorf("after %+v it is free after %v", step, free.At.Sub(start))
 		}
+	}
+}
+
+// TestS4WhatIsLeftOfARecordIsNoTerm: whoever led by the part that is gone may not know it yet.
+func TestS4WhatIsLeftOfARecordIsNoTerm(t *testing.T) {
+	const lease, longer = 15 * time.Second, 30 * time.Second
+	start := time.Now()
+	at := func(uid, holder string, partial bool, renewed, lasts time.Duration) locks.Snapshot {
+		r := locks.Record{
+			Holder: holder, LeaseDuration: lasts, AcquireTime: start, RenewTime: start.Add(renewed),
+			Details: locks.Details{Holder: holder, Nonce: holder},
+		}
+		return locks.Snapshot{Version: locks.Version{UID: uid, Opaque: 1}, Record: r, Partial: partial}
+	}
+	released := at("both", "", false, 0, time.Second)
+	for what, tc := range map[string]struct {
+		was  []locks.Snapshot
+		is   locks.Snapshot
+		want time.Duration
+	}{
+		"half a takeover":                           {[]locks.Snapshot{at("both", "a", false, 0, lease)}, at("one", "b", true, 1, lease), lease},
+		"half a takeover from a longer lease":       {[]locks.Snapshot{at("both", "a", false, 0, longer)}, at("one", "b", true, 1, lease), longer},
+		"half a takeover after a release":           {[]locks.Snapshot{released}, at("one", "b", true, 1, lease), lease},
+		"half a renewal":                            {[]locks.Snapshot{at("both", "b", false, 0, lease)}, at("one", "b", true, 1, lease), lease},
+		"the last renewal":                          {[]locks.Snapshot{at("both", "b", false, 0, lease)}, at("one", "b", true, 0, lease), lease},
+		"half a takeover after a deletion":          {[]locks.Snapshot{at("both", "a", false, 0, lease), {}}, at("one", "b", true, 1, lease), lease},
+		"one half, after the other":                 {[]locks.Snapshot{at("both", "a", true, 0, longer)}, at("one", "b", true, 1, lease), longer},
+		"half a takeover, shown after the deletion": {[]locks.Snapshot{at("both", "a", false, 0, longer), at("one", "a", true, 0, lease)}, at("one", "b", true, 1, lease), longer},
+		"an own record that somebody half took":     {[]locks.Snapshot{at("both", "a or b", false, 1, longer)}, at("both", "b", true, 0, lease), longer},
+		"another's half takeover":                   {[]locks.Snapshot{at("both", "a", false, 0, longer)}, at("one", "c", true, 1, lease), longer},
+		"the first half of a free record, no loss":  {[]locks.Snapshot{released}, at("both", "b", true, 1, lease), 0},
+	} {
+		o := NewObserver(Self{Identity: "b", Nonce: "b", Lease: lease})
+		for i, s := range append(tc.was, tc.is) {
+			s.Version.Number = uint64(i + 1)
+			if s.Version.UID == "" {
+				s.Version.Opaque = nil
+			}
+			now := start.Add(time.Duration(i) * time.Hour)
+			if i == 0 {
+				o.ObserveEvent(locks.Event{Snapshot: s}, 0, now) // of a watch that may leave something out
+			}
+			o.Observe(s, now)
+		}
+		seen := start.Add(time.Duration(len(tc.was)) * time.Hour)
+		if free, _ := o.Free(); free.At.Sub(seen) != tc.want {
+			t.Errorf("%s: free %v after it was seen, want %v", what, free.At.Sub(seen), tc.want)
+		}
+	}
+}
+
+// TestWhatARecordSaysOfACandidateReadsBackAsItIs: else its leader would mend the record after each
+// acquisition.
+func TestWhatARecordSaysOfACandidateReadsBackAsItIs(t *testing.T) {
+	for name, pod := range map[string]locks.Pod{
+		"none": {}, "whole": {Name: "op-0", UID: "u"}, "without POD_UID": {Name: "op-0"}, "without a name": {UID: "u"},
+	} {
+		said := DetailsOf(locks.Candidate{Identity: "op-0_1", Zone: "za", Node: "n", Pod: pod})
+		lease := record.Write(nil, locks.Record{Holder: "op-0_1", Details: said})
+		if read := record.Read(lease).Details; read.Pod != said.Pod {
+			t.Errorf("%s: %+v reads as %+v", name, said.Pod, read.Pod)
+		}
+	}
+}
+
+// TestS6AnEarlierReadRevivesNoDeletedRecord: of two reads that were sent while there was a record, the second
+// found none, and was answered first.
+func TestS6AnEarlierReadRevivesNoDeletedRecord(t *testing.T) {
+	o, now := NewObserver(Self{Identity: "me", Lease: time.Second}), time.Unix(0, 0)
+	there := locks.Snapshot{
+		Version: locks.Version{Number: 10, UID: "1", Opaque: true},
+		Record:  locks.Record{Holder: "you", LeaseDuration: time.Second},
+	}
+	o.Observe(there, now)
+	gone := locks.Snapshot{}
+	o.ObserveRead(gone, there.Version, false, now)
+	renewed, anew := there, there
+	renewed.Version.Number, anew.Version.Number, anew.Version.UID = 11, 12, "2"
+	for _, s := range []locks.Snapshot{there, renewed} {
+		for _, asOf := range []locks.Version{{}, {Number: 8}, there.Version} {
+			if o.ObserveRead(s, asOf, false, now) || o.Newest().Version.Exists() {
+				t.Errorf("version %d is there again, by a read that was sent as of %+v", s.Version.Number, asOf)
+			}
+		}
+	}
+	created := *o
+	if !created.ObserveRead(anew, there.Version, false, now) || created.Newest().Version != anew.Version {
+		t.Error("one that was created since is not seen")
+	}
+	if !o.ObserveRead(there, o.Newest().Version, false, now) || !o.Newest().Version.Exists() {
+		t.Error("a read that was sent later shows it in vain")
 	}
 }
