@@ -164,11 +164,10 @@ func (r *run) await() {
 }
 
 // event is what can happen while the loop waits: one of the types below, an answer,
-// a locks.Event or a resignation.
+// a locks.Event or a resignation. Nil says that time is up.
 type event any
 
 type (
-	timeUp             struct{} // nothing has happened
 	stopWanted         struct{} // the context of Run has ended
 	watchOver          struct{ err error }
 	fact               func()                     // notes what is known about this candidate or the others, in any state
@@ -188,7 +187,7 @@ func (r *run) wait(until time.Time) event {
 	defer stopAlarm()
 	select {
 	case <-alarm:
-		return timeUp{}
+		return nil
 	case <-r.stop:
 		r.stop, r.endBegan = nil, time.Now()
 		return stopWanted{}

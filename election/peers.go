@@ -120,21 +120,10 @@ func (o Takeover) Spread(t Timing) time.Duration {
 // a reason to send at the same moment, because the holder fell silent, or their watches or
 // requests failed. start is the takeover delay of this candidate.
 func (r *run) stagger(start time.Duration) time.Duration {
-	t := r.config.Timing
-	switch {
-	case start <= 0, 0 < len(r.peers) && len(r.peers) <= fewPeers:
+	if start <= 0 || 0 < len(r.peers) && len(r.peers) <= fewPeers {
 		return 0
-	case r.unordered():
-		return time.Duration(r.share * float64(t.RenewInterval) / 2)
 	}
-	// There must also be time for that request before the lease ends.
-	room := max(t.LeaseDuration-t.Silence()-prepareLead-t.AttemptTimeout, t.RenewInterval/2)
-	return time.Duration(float64(room) * min(1, float64(start)/float64(t.LeaseDuration)))
-}
-
-// unordered reports whether only its hash ranks this candidate among the others.
-func (r *run) unordered() bool {
-	return len(r.peers) == 0 || len(r.peers) > fewPeers && r.config.TakeoverDelay == nil
+	return time.Duration(r.share * float64(r.config.Timing.RenewInterval) / 2)
 }
 
 // currentStagger is this candidate's stagger at this moment.

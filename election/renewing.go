@@ -16,11 +16,10 @@ func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
 	if l.overrun {
 		return until
 	}
-	needs := wants{write: l.renewAt, read: l.renewAt, until: until}
-	do, at := l.exchange.next(now, needs)
+	do, at := l.exchange.next(now, wants{write: l.renewAt, read: l.renewAt, until: until})
 	if do != wait {
 		l.perform(do, left)
-		_, at = l.exchange.next(now, needs)
+		return now
 	}
 	return rules.Earliest(until, at)
 }
