@@ -83,11 +83,11 @@ package election
 //	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
 //	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
 //	leading.go       leadership.startWork      the work; until it returns, which the loop waits for
-//	workwatchdog.go  workWatchdog.watch        sets the timer below when the work is to stop; none before that, and Run does not wait for it
-//	workwatchdog.go  workWatchdog.watch        the same when the trust is over
-//	workwatchdog.go  workWatchdog.grace        the same again after a suspension; a timer, and Run does not wait for it
-//	workwatchdog.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
-//	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
+//	watchdogs.go  workWatchdog.watch        sets the timer below when the work is to stop; none before that, and Run does not wait for it
+//	watchdogs.go  workWatchdog.watch        the same when the trust is over
+//	watchdogs.go  workWatchdog.grace        the same again after a suspension; a timer, and Run does not wait for it
+//	watchdogs.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
+//	ending.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
 //	status.go        Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
 //	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
 //	guard.go         guard.RoundTrip           closes an upgraded connection when the trust ends or its owner has closed it; none before that, and Run does not wait for it
@@ -134,14 +134,14 @@ package election
 //	leadership.go  leadership.inspect        somebody else has the lock, or emptied the record
 //	adopting.go    leadership.startAdoption  the guardian returned
 //	lost.go        leadership.lose           all losses of a term come here
-//	stopping.go    leadership.conclude       the term has ended
+//	ending.go    leadership.conclude       the term has ended
 //
 // How a term ends in good order:
 //
-//	stopping.go              leadership.stopWork       every wanted stop begins here
+//	ending.go              leadership.stopWork       every wanted stop begins here
 //	handover.go              leadership.handOver       a handover, and to whom
-//	stopping.go              leadership.reportOverrun  the work did not stop in time
-//	workwatchdog.go          workWatchdog.timeOver     the same, even if the loop hangs; it calls Config.OnOverrun
+//	ending.go              leadership.reportOverrun  the work did not stop in time
+//	watchdogs.go          workWatchdog.timeOver     the same, even if the loop hangs; it calls Config.OnOverrun
 //	../operator/election.go  Election.exitOnOverrun    what OnOverrun does for an operator with ExitOnOverrun
 //	release.go               leadership.giveUp         whether to release
 //	release.go               run.release               the release itself

@@ -67,7 +67,7 @@ var mutants = []mutant{
 		"election/claim.go", `f.clock.now().sinceAtMost(f.exchange`, `f.clock.now().since(f.exchange`,
 		"election/TestS2AnAcquisitionBeginsNoTermIfItsTrustMayBeOver"},
 	{"S2", "the grace counts from when the process noticed the end of trust",
-		"election/workwatchdog.go", `w.timing.StopGrace-w.term.trust.overFor())`, `w.timing.StopGrace)`,
+		"election/watchdogs.go", `w.timing.StopGrace-w.term.trust.overFor())`, `w.timing.StopGrace)`,
 		"election/TestS2TheGraceCountsFromTheEndOfTrustOverASuspension"},
 	{"S2", "a lease runs out by the wall clock",
 		"election/internal/rules/free.go", `at := o.seen.Add(o.durationOf(o.renewal))`, `at := o.renewal.RenewTime.Add(o.durationOf(o.renewal))`,
@@ -137,7 +137,7 @@ var mutants = []mutant{
 		"election/internal/rules/observer.go", `d.Nonce == o.self.Nonce && d.Token <= o.self.Token`, `d.Nonce == o.self.Nonce`,
 		"election/TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce"},
 	{"S5", "the lock is released before the work has returned",
-		"election/stopping.go", `l.endTerm(cause, l.config.Timing.StopTimeout)`, `l.endTerm(cause, l.config.Timing.StopTimeout)
+		"election/ending.go", `l.endTerm(cause, l.config.Timing.StopTimeout)`, `l.endTerm(cause, l.config.Timing.StopTimeout)
 		l.giveUp(false)`,
 		"election/TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped"},
 	{"S5", "the lock is released after work that took too long",
@@ -168,7 +168,7 @@ var mutants = []mutant{
 		"election/release.go", `lost = lost || a.op == opRelease`, `lost = a.op == opRelease`,
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "a term is trusted until it has been released",
-		"election/stopping.go", `	l.trust.end()
+		"election/ending.go", `	l.trust.end()
 	again, err := l.outcome()
 	l.giveUp(again)`, `	again, err := l.outcome()
 	l.giveUp(again)
