@@ -42,8 +42,9 @@ package election
 
 // The states
 //
-// Run goes through these states. Each is a type in the file of its name, which says what is
-// due in it and how it answers an event; loop.go has the loop around them. A test compares
+// Run goes through these states. Each is a type, which says what is due in it and how it answers
+// an event: following in following.go, adopting in guardian.go, verifying and leading in
+// leading.go, stopping and lost in ending.go. loop.go has the loop around them. A test compares
 // this table with the transitions that all tests make.
 //
 //	from       to         when
@@ -74,23 +75,23 @@ package election
 // otherwise. For those that say "a while" it waits until a StopTimeout after its end began,
 // because they may not obey their context.
 //
-//	guardian.go      run.startGuardian         the guardian; until it returns; the end of Run cancels its context, and Run waits a while
-//	peers.go         watched                   Config.WatchPeers, WatchZone or the health checks; until it returns; the end of Run cancels its context, and Run waits a while
-//	health.go        Health.watch              says that a check is late; none before that, and Run does not wait for it
-//	watcher.go       watcher.start             one watch of the lock; until it returns; what the next watch says or the end of Run cancels its context, and Run waits a while
-//	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
-//	loop.go          run.await                 waits for these at the end of Run; until they have returned, and Run waits a while
-//	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
-//	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
-//	leading.go       leadership.startWork      the work; until it returns, which the loop waits for
+//	guardian.go   run.startGuardian         the guardian; until it returns; the end of Run cancels its context, and Run waits a while
+//	peers.go      watched                   Config.WatchPeers, WatchZone or the health checks; until it returns; the end of Run cancels its context, and Run waits a while
+//	health.go     Health.watch              says that a check is late; none before that, and Run does not wait for it
+//	watcher.go    watcher.start             one watch of the lock; until it returns; what the next watch says or the end of Run cancels its context, and Run waits a while
+//	requester.go  requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
+//	loop.go       run.await                 waits for these at the end of Run; until they have returned, and Run waits a while
+//	term.go       newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
+//	guardian.go   leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
+//	leading.go    leadership.startWork      the work; until it returns, which the loop waits for
 //	watchdogs.go  workWatchdog.watch        sets the timer below when the work is to stop; none before that, and Run does not wait for it
 //	watchdogs.go  workWatchdog.watch        the same when the trust is over
 //	watchdogs.go  workWatchdog.grace        the same again after a suspension; a timer, and Run does not wait for it
 //	watchdogs.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
-//	ending.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
-//	status.go        Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
-//	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
-//	guard.go         guard.RoundTrip           closes an upgraded connection when the trust ends or its owner has closed it; none before that, and Run does not wait for it
+//	ending.go     leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
+//	report.go     Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
+//	guard.go      guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
+//	guard.go      guard.RoundTrip           closes an upgraded connection when the trust ends or its owner has closed it; none before that, and Run does not wait for it
 
 // Where to look
 //
@@ -112,39 +113,39 @@ package election
 //
 // What delays a takeover beyond that:
 //
-//	peers.go                   run.takeoverDelay    Config.TakeoverDelay, which comes after a named successor's precedence
-//	../zone/order.go           Order.TakeoverDelay  that of operators: by zone
-//	health.go                  run.healthyFirst     an unhealthy candidate waits a lease longer
-//	internal/rules/outage.go   Outage.Over          after an outage the former leader comes first
+//	peers.go                  run.takeoverDelay    Config.TakeoverDelay, which comes after a named successor's precedence
+//	../zone/order.go          Order.TakeoverDelay  that of operators: by zone
+//	health.go                 run.healthyFirst     an unhealthy candidate waits a lease longer
+//	internal/rules/outage.go  Outage.Over          after an outage the former leader comes first
 //
 // How a term is kept:
 //
 //	claim.go       following.answeredClaim  the answer to an acquisition
 //	leadership.go  run.begin                a term that was won
-//	renewing.go    leadership.answered      the answer to a renewal or a read
-//	renewing.go    leadership.renewed       an acknowledged renewal extends the trust
+//	leadership.go  leadership.answered      the answer to a renewal or a read
+//	leadership.go  leadership.renewed       an acknowledged renewal extends the trust
 //	exchange.go    exchange.trustedFrom     from when that trust counts
 //	leadership.go  leadership.inspect       checks a record that was seen during a term
-//	renewing.go    leadership.mend          writes again what somebody changed
+//	leadership.go  leadership.mend          writes again what somebody changed
 //
 // Where trust ends, and what ends it:
 //
 //	term.go        newTrust                  its timer runs out
 //	leadership.go  leadership.keep           the loop finds that it ran out, before it does anything else
 //	leadership.go  leadership.inspect        somebody else has the lock, or emptied the record
-//	adopting.go    leadership.startAdoption  the guardian returned
-//	lost.go        leadership.lose           all losses of a term come here
-//	ending.go    leadership.conclude       the term has ended
+//	guardian.go    leadership.startAdoption  the guardian returned
+//	ending.go      leadership.lose           all losses of a term come here
+//	ending.go      leadership.conclude       the term has ended
 //
 // How a term ends in good order:
 //
-//	ending.go              leadership.stopWork       every wanted stop begins here
+//	ending.go                leadership.stopWork       every wanted stop begins here
 //	handover.go              leadership.handOver       a handover, and to whom
-//	ending.go              leadership.reportOverrun  the work did not stop in time
-//	watchdogs.go          workWatchdog.timeOver     the same, even if the loop hangs; it calls Config.OnOverrun
+//	ending.go                leadership.reportOverrun  the work did not stop in time
+//	watchdogs.go             workWatchdog.timeOver     the same, even if the loop hangs; it calls Config.OnOverrun
 //	../operator/election.go  Election.exitOnOverrun    what OnOverrun does for an operator with ExitOnOverrun
-//	release.go               leadership.giveUp         whether to release
-//	release.go               run.release               the release itself
+//	ending.go                leadership.giveUp         whether to release
+//	ending.go                run.release               the release itself
 //
 // How the lock is given to a successor:
 //
@@ -155,23 +156,23 @@ package election
 //
 // When the watch is lost:
 //
-//	watcher.go                      watcher.end             when the next begins, and from which version
-//	following.go                    following.handle        a watch that ended with an error: a read
-//	following.go                    following.silentAt      when a watch that says nothing is asked about
-//	claim.go                        following.mayWatchAnew  another watch while that read is not answered
-//	leadership.go                   leadership.watchIsDeaf  a leader's
-//	internal/rules/free.go          Observer.Free           knows nothing of watches: no loss shortens a wait
+//	watcher.go              watcher.end             when the next begins, and from which version
+//	following.go            following.handle        a watch that ended with an error: a read
+//	following.go            following.silentAt      when a watch that says nothing is asked about
+//	claim.go                following.mayWatchAnew  another watch while that read is not answered
+//	leadership.go           leadership.watchIsDeaf  a leader's
+//	internal/rules/free.go  Observer.Free           knows nothing of watches: no loss shortens a wait
 //
 // Where requests are sent:
 //
-//	requester.go  requester.send      all requests
-//	renewing.go   leadership.perform  renewals, and reads where the state of the record is unclear
-//	exchange.go   exchange.next       when the next is due, and when a read overtakes (hedges) a slow request
-//	exchange.go   exchange.askWhen    when a read is to date a write that lands late
-//	exchange.go   exchange.waitAgain  whether a write that has not landed is repeated
-//	claim.go      following.perform   acquisitions and reads of a follower
-//	claim.go      following.overtake  a follower's read overtakes a slow request
-//	release.go    run.settle          what of them may land after the term, so that nothing is released
+//	requester.go   requester.send      all requests
+//	leadership.go  leadership.perform  renewals, and reads where the state of the record is unclear
+//	exchange.go    exchange.next       when the next is due, and when a read overtakes (hedges) a slow request
+//	exchange.go    exchange.askWhen    when a read is to date a write that lands late
+//	exchange.go    exchange.waitAgain  whether a write that has not landed is repeated
+//	claim.go       following.perform   acquisitions and reads of a follower
+//	claim.go       following.overtake  a follower's read overtakes a slow request
+//	ending.go      run.settle          what of them may land after the term, so that nothing is released
 //
 // The way of a request to a Lease, after requester.send:
 //
@@ -184,10 +185,10 @@ package election
 //
 // How an option of an operator gets there:
 //
-//	../operator/options.go      Options.flags     flags and variables
-//	../operator/election.go     Election.prepare  from Options to Config
-//	renewing.go                 leadership.renew  from Config to the record
-//	../internal/record/write.go Write             from the record to the Lease
+//	../operator/options.go       Options.flags     flags and variables
+//	../operator/election.go      Election.prepare  from Options to Config
+//	leadership.go                leadership.renew  from Config to the record
+//	../internal/record/write.go  Write             from the record to the Lease
 //
 // How a candidate's zone gets known:
 //
@@ -205,17 +206,17 @@ package election
 //
 // Which reads etcd answers, and which a cache may:
 //
-//	../locks/lease/requests.go       Lock.Read    etcd: a GET without a resourceVersion
-//	../internal/rawapi/list.go       Object.list  a list: the cache if Query.Cached, which sends the oldest version that will do
-//	../internal/presence/roster.go   roster.follow  the cache: who campaigns is advice
+//	../locks/lease/requests.go      Lock.Read      etcd: a GET without a resourceVersion
+//	../internal/rawapi/list.go      Object.list    a list: the cache if Query.Cached, which sends the oldest version that will do
+//	../internal/presence/roster.go  roster.follow  the cache: who campaigns is advice
 //
 // What others see:
 //
-//	guard.go                      guard.RoundTrip       writes of the work are refused or cut off
-//	elector.go                    Elector.Status        Status as it is read
-//	../internal/inspect/lease.go  LeaderOf              who leads and since when, as tools read it from the Lease
-//	report.go                     newReporter           all that an elector says: status, log, metrics, spans
-//	status.go                     board.publish         Status and its transitions as they are made
-//	loopwatchdog.go               loopWatchdog.late     what Alive returns
-//	telemetry.go                  telemetry.failover    the span of a takeover
-//	telemetry.go                  telemetry.observe     what the metrics say at each collection
+//	guard.go                      guard.RoundTrip     writes of the work are refused or cut off
+//	elector.go                    Elector.Status      Status as it is read
+//	../internal/inspect/lease.go  LeaderOf            who leads and since when, as tools read it from the Lease
+//	report.go                     newReporter         all that an elector says: status, log, metrics, spans
+//	report.go                     board.publish       Status and its transitions as they are made
+//	watchdogs.go                  loopWatchdog.late   what Alive returns
+//	telemetry.go                  telemetry.failover  the span of a takeover
+//	telemetry.go                  telemetry.observe   what the metrics say at each collection

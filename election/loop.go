@@ -101,8 +101,7 @@ func (r *run) close() {
 	r.report.ended()
 }
 
-// state is one state of the diagram in doc.go. The file of its name says what is due
-// in it, and how it answers an event.
+// state is one state of the table in doc.go.
 type state interface {
 	// proceed does what is due and returns until when to wait for an event, or the zero
 	// time if another state is to proceed at once.
