@@ -72,6 +72,9 @@ func (f *following) proceed() time.Time {
 	f.report.waiting(why)
 	f.delay = f.stagger(delay)
 	f.ahead = max(prepareLead, min(2*f.exchange.readTook, f.config.Timing.LeaseDuration/4))
+	if f.delay > 0 { // most of a crowd take over at the end of the spread: they do not all ask then
+		f.ahead += f.config.Timing.RenewInterval/2 - f.delay
+	}
 	do, until := f.next(now, free.At, known)
 	if do != wait {
 		f.perform(do)
