@@ -62,8 +62,8 @@ func (f *following) perform(do step) {
 			f.overtake()
 		}
 		read := request{op: opRead, since: f.exchange.unanswered, asOf: f.observer.Newest().Version, limit: f.config.Timing.RenewDeadline}
-		if f.exchange.overtaken > 0 {
-			read.limit = dialAndAnswer(f.config.Timing)
+		if f.exchange.overtaken > 0 { // a dial and the answer get as long each: the next needs that connection
+			read.limit *= 2
 		}
 		if do == readFresh {
 			read.since = time.Now()
@@ -97,9 +97,6 @@ func (f *following) overtake() {
 	if f.rewatch && !slow.writes() && f.mayWatchAnew(time.Now()) {
 		f.rewatched = time.Now()
 		f.watcher.start(f.watching) // while etcd has no leader, no read is answered, but a watch may be
-	}
-	if slow.op == opAcquire {
-		f.claimAt = slow.sent.awake.Add(spacing(f.config.Timing))
 	}
 }
 
@@ -168,7 +165,7 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	} else {
 		f.exchange.doubt()
 		f.retryAt = now.Add(f.retries.next() + f.currentStagger())
-		f.claimAt = rules.Latest(a.sent.awake.Add(spacing(f.config.Timing)), now.Add(f.refusals.next()))
+		f.claimAt = now.Add(f.refusals.next())
 	}
 	return false
 }
@@ -220,9 +217,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	}
 	f.blind = false
 	f.forgetLostWrite()
-	if !f.exchange.unsure {
-		f.exchange.waitAgain(a.snapshot, now)
-	}
+	f.exchange.waitAgain(a.snapshot, now)
 	if news {
 		f.publishHolder()
 	}

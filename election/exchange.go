@@ -220,7 +220,7 @@ func (x *exchange) supersede() {
 // long. The server is slow to write then, and repetitions make it slower.
 func (x *exchange) waitAgain(shown locks.Snapshot, now time.Time) {
 	writes := slices.DeleteFunc(slices.Clone(x.flights), func(f *flight) bool { return !f.mayLand() })
-	if x.busy() || len(writes) == 0 {
+	if x.unsure || x.busy() || len(writes) == 0 {
 		return
 	}
 	f := writes[len(writes)-1]
@@ -265,12 +265,15 @@ type wants struct {
 }
 
 // next decides what to do now, or until when to wait. Nothing is written while the state of the lock
-// is unsure, or a write is waited for.
+// is unsure, or a write is waited for, or right after one that may have landed.
 func (x *exchange) next(now time.Time, w wants) (step, time.Time) {
 	until := now.Add(time.Hour)
 	due := func(at time.Time) bool {
 		until = rules.Earliest(until, at)
 		return !at.After(now)
+	}
+	if n := len(x.open); n > 0 && !w.write.IsZero() {
+		w.write = rules.Latest(w.write, x.open[n-1].sent.awake.Add(spacing(x.timing)))
 	}
 	switch f := x.newest; {
 	case x.full():

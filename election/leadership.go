@@ -280,9 +280,6 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	if !x.counts(a, news) {
 		return
 	}
-	if n := len(x.open); n > 0 {
-		l.renewAt = rules.Latest(l.renewAt, x.open[n-1].sent.awake.Add(spacing(l.config.Timing)))
-	}
 	if news || !a.snapshot.Version.Exists() {
 		l.inspect()
 	}

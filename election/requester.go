@@ -170,11 +170,6 @@ func (c *requester) received(a *answer) answer {
 	return *a
 }
 
-// dialAndAnswer limits a request that may have to wait for a dial: the dial and the answer
-// get a RenewDeadline each. Ending the request sooner would cost the connection, which is
-// all that the next request could use.
-func dialAndAnswer(t Timing) time.Duration { return 2 * t.RenewDeadline }
-
 // cancel ends all requests that are under way. A write may have landed.
 func (c *requester) cancel() {
 	for _, f := range c.exchange.flights {
