@@ -96,9 +96,9 @@ var mutants = []mutant{
 	{"S3", "a former holder reclaims an emptied record that another had since",
 		"election/internal/rules/observer.go", ` && r.Transitions == o.term.transitions`, ``,
 		"election/TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince"},
-	{"haste", "a renewal that is neither acknowledged nor refused is repeated at once",
+	{"haste", "a leader whose requests fail repeats them at once",
 		"election/leadership.go", `l.renewAt = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now)`, `l.renewAt = now`,
-		"election/TestAnswersThatNeitherAcknowledgeNorRefuseAreNotMetInHaste"},
+		"election/TestConflictsThatNothingExplainsAreNotMetInHaste"},
 	{"haste", "an acquisition that is neither acknowledged nor refused is repeated at once",
 		"election/claim.go", `		f.retryAt = now.Add(f.retries.next() + f.currentStagger())
 		f.claimAt =`, `		f.retryAt = now
