@@ -9,23 +9,23 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Tenure identifies a term by what all of its renewals have in common.
-type Tenure struct {
+// tenure identifies a term by what all of its renewals have in common.
+type tenure struct {
 	holder      string
 	acquired    int64 // in microseconds, as a record has it
 	transitions int32
 }
 
-// TenureOf returns the tenure that a record belongs to.
-func TenureOf(r locks.Record) Tenure {
-	return Tenure{r.Holder, r.AcquireTime.UnixMicro(), r.Transitions}
+// tenureOf returns the tenure that a record belongs to.
+func tenureOf(r locks.Record) tenure {
+	return tenure{r.Holder, r.AcquireTime.UnixMicro(), r.Transitions}
 }
 
 // isAnother reports whether a snapshot's record is of another term than the one that this process
 // found when it started. Its predecessor in the container can hold only that one: if it is seen to
 // hold another, somebody put an old record back, and a candidate that held the lock since may live.
 func (o *Observer) isAnother(s locks.Snapshot, first bool) bool {
-	return o.another || o.startOver || !first && (o.uid != s.Version.UID || TenureOf(s.Record) != TenureOf(o.renewal))
+	return o.another || o.startOver || !first && (o.uid != s.Version.UID || tenureOf(s.Record) != tenureOf(o.renewal))
 }
 
 // isEarlier reports whether a snapshot's record is of an earlier term than the one seen before: somebody

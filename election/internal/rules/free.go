@@ -43,7 +43,7 @@ func (o *Observer) Free() (Freeing, bool) {
 	case !o.exists:
 		return o.freeAbsent(), true
 	case o.gap:
-		return o.freeing(o.seen.Add(o.LongerLease()), status.CauseDeleted), true
+		return o.freeing(o.seen.Add(o.longerLease()), status.CauseDeleted), true
 	case o.MayReclaim():
 		return o.freeing(o.reclaimable(), status.CauseReclaimed), true
 	case o.died():
@@ -65,7 +65,7 @@ func (o *Observer) reclaimable() time.Time {
 		return Latest(o.seen, o.origin.until)
 	}
 	if o.restored {
-		return o.seen.Add(o.LongerLease())
+		return o.seen.Add(o.longerLease())
 	}
 	return o.seen
 }
@@ -85,7 +85,7 @@ func (o *Observer) freeEmpty() Freeing {
 		f.Handover = o.handover()
 		return f
 	}
-	return o.freeing(o.seen.Add(o.LongerLease()), status.CauseCleared)
+	return o.freeing(o.seen.Add(o.longerLease()), status.CauseCleared)
 }
 
 // givenUp reports whether a record that is about to follow renewal is empty because its
@@ -187,9 +187,9 @@ func (o *Observer) durationOf(r locks.Record) time.Duration {
 	return o.self.Lease
 }
 
-// LongerLease is the candidate's own lease, or that of the last record if it is longer. An
+// longerLease is the candidate's own lease, or that of the last record if it is longer. An
 // emptied record has the shortest lease there is, so the record before it counts.
-func (o *Observer) LongerLease() time.Duration {
+func (o *Observer) longerLease() time.Duration {
 	lease := max(o.self.Lease, o.durationOf(o.renewal))
 	if o.renewal.Holder == "" {
 		lease = max(lease, o.durationOf(o.prior))

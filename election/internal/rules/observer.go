@@ -32,7 +32,7 @@ type Self struct {
 // concludes when it may take it. One goroutine owns it.
 type Observer struct {
 	self Self
-	term Tenure // the candidate's last term
+	term tenure // the candidate's last term
 
 	known   bool           // something was seen
 	newest  locks.Snapshot // the newest version seen, possibly of no record
@@ -50,7 +50,7 @@ type Observer struct {
 	gap          bool      // the record was found gone, and others may have come and gone
 	another      bool      // renewal's term is not the one that this process found, see isAnother
 	others       bool      // somebody else was seen to hold the lock since this candidate's last term began
-	claims       [4]Tenure // what this candidate has tried to take since it saw that, the newest first
+	claims       [4]tenure // what this candidate has tried to take since it saw that, the newest first
 	restored     bool      // renewal's term came back: the history went back, or somebody put it back over another's
 
 	origin       origin // of renewal, if this candidate created its object
@@ -151,13 +151,13 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	o.seenLate = first || o.startOver
 	switch {
 	case o.startOver:
-		o.restored = TenureOf(o.renewal) != o.term
+		o.restored = tenureOf(o.renewal) != o.term
 	case s.Record.Holder != "":
-		o.restored = o.others && o.wrote(s.Record) && !slices.Contains(o.claims[:], TenureOf(s.Record)) ||
-			o.restored && TenureOf(s.Record) == TenureOf(o.renewal)
+		o.restored = o.others && o.wrote(s.Record) && !slices.Contains(o.claims[:], tenureOf(s.Record)) ||
+			o.restored && tenureOf(s.Record) == tenureOf(o.renewal)
 	}
 	if s.Record.Holder != "" && !o.IsOfThisProcess(s.Record) {
-		o.others, o.claims = true, [4]Tenure{}
+		o.others, o.claims = true, [4]tenure{}
 	}
 	switch still := o.stillEmpty(s); {
 	case !still:
@@ -208,7 +208,7 @@ func sameRelease(a, b locks.Record) bool {
 // Won notes that the candidate has won the lock: token and record are those of its
 // new term.
 func (o *Observer) Won(token uint64, record locks.Record) {
-	o.self.Token, o.term, o.self.Forfeited = token, TenureOf(record), false
+	o.self.Token, o.term, o.self.Forfeited = token, tenureOf(record), false
 	o.others, o.restored = false, false
 }
 
@@ -255,7 +255,7 @@ func (o *Observer) holds(r locks.Record) bool {
 		return false
 	}
 	unsigned := r.Details.Holder != o.self.Identity || r.Details.Nonce == ""
-	return o.wrote(r) || unsigned && TenureOf(r) == o.term
+	return o.wrote(r) || unsigned && tenureOf(r) == o.term
 }
 
 // Lost returns why this candidate does not hold the lock any more, by the newest record; empty if it

@@ -41,7 +41,7 @@ func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
 		before:    o.newest.Version.Number,
 		contested: !known || free.At.After(now) || o.Unproven(now),
 		seen:      now,
-		until:     now.Add(o.LongerLease()),
+		until:     now.Add(o.longerLease()),
 	}
 }
 
@@ -59,10 +59,10 @@ func (o *Observer) Takeover(me locks.Candidate, wall time.Time) (_ locks.Version
 		before = locks.Record{Transitions: -1, Evacuated: o.renewal.Evacuated}
 	}
 	if r = acquisition(before, me, o.self.Lease, wall); !base.Exists() && o.mayAsk() {
-		r.Details.Waits, r.LeaseDuration = PastUnknown, o.LongerLease()
+		r.Details.Waits, r.LeaseDuration = PastUnknown, o.longerLease()
 	}
 	r.Details.Nonce = o.self.Nonce
-	o.claims = [4]Tenure{TenureOf(r), o.claims[0], o.claims[1], o.claims[2]}
+	o.claims = [4]tenure{tenureOf(r), o.claims[0], o.claims[1], o.claims[2]}
 	return base, r
 }
 

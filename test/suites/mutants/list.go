@@ -288,7 +288,7 @@ var mutants = []mutant{
 		"election/elector.go", `nonce:        rand.Text(),`, `nonce:        rand.Text()[:0] + "x",`,
 		"election/TestS9AnotherProcessOfTheSameIdentityIsWaitedOut"},
 	{"S7", "a record without a nonce is the term's own, whatever its times",
-		"election/internal/rules/observer.go", `unsigned && TenureOf(r) == o.term`, `unsigned`,
+		"election/internal/rules/observer.go", `unsigned && tenureOf(r) == o.term`, `unsigned`,
 		"election/TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce"},
 	{"S10", "a takeover delay may hasten",
 		"election/peers.go", `return max(0, r.config.TakeoverDelay(t))`, `return r.config.TakeoverDelay(t)`,
