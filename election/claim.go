@@ -222,6 +222,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		f.publishHolder()
 	}
 	if news && f.tells(a.snapshot, before) {
+		f.gaps = [2]time.Duration{} // the watch did not report it
 		f.news(now)
 	} else if a.fresh() {
 		// One read does both: it answers the silence, and prepares for an expiry that is

@@ -20,18 +20,19 @@ const prepareLead = time.Second
 type following struct {
 	*run
 
-	refreshAt time.Time     // when an optional read is due; zero if none is wanted
-	retryAt   time.Time     // no read before this
-	claimAt   time.Time     // no write before this: the last may have landed
-	heard     time.Time     // when there was news of the lock, from any source
-	asked     time.Time     // when this candidate has last read after a silence; zero if there was news since
-	prepared  bool          // the connection was checked for this expiry
-	ahead     time.Duration // how long before an expiry the connection is checked
-	rewatched time.Time     // when a watch last began before a read was answered
-	rewatch   bool          // another watch starts after the read that is under way
-	blind     bool          // something may have happened unseen since the last read
-	retries   *pauses       // between reads that fail
-	refusals  *pauses       // between writes that fail or are refused
+	refreshAt time.Time        // when an optional read is due; zero if none is wanted
+	retryAt   time.Time        // no read before this
+	claimAt   time.Time        // no write before this: the last may have landed
+	heard     time.Time        // when there was news of the lock, from any source
+	gaps      [2]time.Duration // between the last events of the watch, the newest last
+	asked     time.Time        // when this candidate has last read after a silence; zero if there was news since
+	prepared  bool             // the connection was checked for this expiry
+	ahead     time.Duration    // how long before an expiry the connection is checked
+	rewatched time.Time        // when a watch last began before a read was answered
+	rewatch   bool             // another watch starts after the read that is under way
+	blind     bool             // something may have happened unseen since the last read
+	retries   *pauses          // between reads that fail
+	refusals  *pauses          // between writes that fail or are refused
 
 	delay       time.Duration // by how much later this candidate does what all do at the same moment
 	barred      bool          // this candidate may not campaign
@@ -133,6 +134,7 @@ func (f *following) hear(e locks.Event) {
 	}
 	f.outage.Answered(now)
 	if f.tells(e.Snapshot, before) {
+		f.gaps = [2]time.Duration{f.gaps[1], now.Sub(f.heard)}
 		f.news(now)
 	}
 	f.publishHolder()
@@ -182,8 +184,13 @@ func (f *following) readFirst(now time.Time) {
 	f.retryAt = now
 }
 
-// silentAt is when this candidate has heard nothing for so long that it reads by itself.
-func (f *following) silentAt() time.Time { return f.heard.Add(f.config.Timing.Silence() + f.delay) }
+// silentAt is when this candidate has heard nothing for so long that it reads by itself. It hears less often of
+// a holder whose renewals take long, as on a slow API server. The shorter of the last two gaps between events
+// counts, so that one late renewal does not.
+func (f *following) silentAt() time.Time {
+	gap := min(f.gaps[0], f.gaps[1], f.config.Timing.LeaseDuration/3)
+	return f.heard.Add(max(f.config.Timing.Silence(), gap*3/2) + f.delay)
+}
 
 // askNext is when this candidate reads by itself unless it hears something: after a silence, and
 // then seldom. A record that keeps it waiting for longer, perhaps forever, may have changed since,

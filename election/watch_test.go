@@ -102,3 +102,17 @@ func TestASilentWatchBeginsAgainWhileACandidateIsKeptWaiting(t *testing.T) {
 		}
 	})
 }
+
+// TestAFollowerAsksASlowServerNoOftenerThanItsLeaderDoes: it gets used to renewals that take long.
+func TestAFollowerAsksASlowServerNoOftenerThanItsLeaderDoes(t *testing.T) {
+	led(t, func(s *stage, a *seat) {
+		b := s.start("b")
+		a.link.Set(lockstest.Fault{Delay: 1500 * time.Millisecond, Mute: true})
+		time.Sleep(time.Minute)
+		before := b.link.Calls("read") + b.link.Calls("watch")
+		time.Sleep(time.Minute)
+		if n := b.link.Calls("read") + b.link.Calls("watch") - before; n > 2 {
+			t.Errorf("%d requests in a minute", n)
+		}
+	})
+}
