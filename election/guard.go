@@ -15,7 +15,7 @@ import (
 // ErrUntrusted says that a guard refused a write, or cut it off, because the term that
 // it belongs to is no longer trusted. The error that wraps it says which of the two: a
 // write that was cut off may have been done.
-var ErrUntrusted = errors.New("the term is not trusted any more")
+var ErrUntrusted = errors.New("the term is no longer trusted")
 
 // Guard returns a transport that sends requests by next, but writes only while this
 // term is trusted. Once it is not, the guard refuses each write with an error that wraps

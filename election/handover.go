@@ -44,7 +44,7 @@ func (l *leadership) handover() locks.Handover {
 	}
 	next, err := l.chooseSuccessor(*l.successor)
 	if err != nil {
-		l.report.log.Error(err, "the lock is handed over to nobody in particular")
+		l.report.log.Error(err, "handing over without a named successor")
 	}
 	if next == "" {
 		return locks.Handover{}
@@ -57,9 +57,9 @@ func (l *leadership) handover() locks.Handover {
 func (r *run) chooseSuccessor(to locks.Successor) (string, error) {
 	switch {
 	case to.Identity == r.me.Identity:
-		return "", fmt.Errorf("no successor: %s leads itself", to.Identity)
+		return "", fmt.Errorf("no successor: %s is the leader itself", to.Identity)
 	case r.peerUpdates == nil && to.Zone != "":
-		return "", fmt.Errorf("no successor: who campaigns in zone %s is not known to the leader: name an identity", to.Zone)
+		return "", fmt.Errorf("no successor: the leader does not know who campaigns in zone %s: name an identity", to.Zone)
 	case r.peerUpdates == nil:
 		return to.Identity, nil
 	}
@@ -119,7 +119,7 @@ func (l *leadership) answerRequest() {
 	switch {
 	case err != nil:
 	case request.Holder != l.me.Identity:
-		l.report.log.Info("ignoring a request for a handover: it asks another holder", "asks", request.Holder)
+		l.report.log.Info("ignoring a handover request: it names another holder", "asks", request.Holder)
 	case l.successor != nil && *l.successor == request.Successor: // it is granted, and stays on the record until something rewrites that
 	default:
 		err = l.handOver(request.Successor)
@@ -146,7 +146,7 @@ func (l *leadership) announce(why string) {
 func (l *leadership) leaveEvacuatedZone() {
 	zone, why := l.me.Zone, ""
 	if l.cause == nil && zone != "" && slices.Contains(rules.Evacuated(l.observer.LastRecord().Evacuated, time.Now()), zone) {
-		err := errors.New("no successor: who else campaigns is not known to the leader")
+		err := errors.New("no successor: the leader does not know the other candidates")
 		if l.peerUpdates != nil {
 			err = l.handOver(locks.Successor{})
 		}
@@ -225,9 +225,9 @@ func (l *leadership) answerResignations() {
 	case l.overrun:
 		err = errors.New("the work has not stopped in time, or part of it goes on, so that the lease runs out")
 	case !l.observer.Holds():
-		err = errors.New("it was not this candidate's any more")
+		err = errors.New("this candidate no longer held it")
 	default:
-		err = cmp.Or(l.report.problem(), errors.New("no release has been confirmed"))
+		err = cmp.Or(l.report.problem(), errors.New("the release was not confirmed"))
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w: %w", ErrNotReleased, err, l.cause)

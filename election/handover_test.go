@@ -157,7 +157,7 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 		"unknown":             {to(locks.Successor{Identity: "x"}), false, "no candidate x is known"},
 		"a long name":         {to(locks.Successor{Identity: strings.Repeat("ä", 400)}), false, "no candidate ää"},
 		"in another zone":     {to(locks.Successor{Identity: "b", Zone: "z-c"}), false, "no candidate b is known"},
-		"itself":              {to(locks.Successor{Identity: "a"}), false, "a leads itself"},
+		"itself":              {to(locks.Successor{Identity: "a"}), false, "a is the leader itself"},
 		"zone without others": {to(locks.Successor{Zone: "z-a"}), false, "no other candidate is known in zone z-a"},
 		"evacuated zone":      {to(locks.Successor{Zone: "z-c"}), false, "zone z-c is evacuated"},
 		"sick":                {to(locks.Successor{Identity: "sick"}), false, "sick: its disk is full"},
@@ -326,7 +326,7 @@ func TestALeaderStaysInAnEvacuatedZoneWhereNobodyElseIs(t *testing.T) {
 	}
 	each(t, map[string]row{
 		"known to be alone": {newCrowd("a").join, "no other candidate is known outside the evacuated zones"},
-		"not known who is":  {func(*election.Config) {}, "who else campaigns is not known"},
+		"not known who is":  {func(*election.Config) {}, "does not know the other candidates"},
 	}, func(s *stage, tc row) {
 		a := s.leader("a", tc.join)
 		told := a.Subscribe(s.T.Context())

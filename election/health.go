@@ -66,7 +66,7 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, h.Interval)
 		inTime := context.AfterFunc(limited, func() {
-			tell(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
+			tell(fmt.Errorf("the health check has not returned within %v", h.Interval))
 		})
 		if err := h.Check(limited); inTime() { // else that answer is as old as its limit, and only the next one counts
 			tell(err)

@@ -359,7 +359,7 @@ func (l *leadership) mend() {
 		if newest.Partial {
 			what = "part of the record is gone"
 		}
-		l.report.log.Info(what+": mending it", "token", l.term.Token)
+		l.report.log.Info(what+": repairing it", "token", l.term.Token)
 		at := rules.Latest(now, l.mendAt)
 		l.mended, l.mendAt, l.renewAt = true, at.Add(spacing(l.config.Timing)), rules.Earliest(l.renewAt, at)
 	}

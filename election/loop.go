@@ -158,7 +158,7 @@ func (r *run) await() {
 	case <-back:
 	case <-left.C:
 		err := errors.New("a lock, credential plugin, WrapTransport, Dial, guardian, health check or function of Config does not obey its context")
-		r.report.log.Error(err, "Run returns though something that it started goes on")
+		r.report.log.Error(err, "Run returns although something that it started is still running")
 	}
 }
 

@@ -43,7 +43,7 @@ func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
 		time.Sleep(time.Minute)
 		a.Stays()
 		if term.TrustedFor() <= 0 {
-			s.T.Error("the term is not trusted any more")
+			s.T.Error("the term is no longer trusted")
 		}
 	})
 }

@@ -161,7 +161,7 @@ func (p *reporter) leading(t Term, f *failover) {
 // refused reports that a request on the record was refused.
 func (p *reporter) refused(why error) {
 	p.publish(status.ChangeRefused, why, func(*Status) {})
-	p.log.Info("a handover that was asked for is refused", "cause", why.Error())
+	p.log.Info("handover request refused", "cause", why.Error())
 }
 
 // untrusted reports that a term is not trusted any more.
@@ -177,11 +177,11 @@ func (p *reporter) stopping(t Term, cause error) {
 func (p *reporter) overran(t Term, cause error) {
 	p.publish(status.ChangeOverrun, cause, func(s *Status) { s.Overrun = true })
 	if errors.Is(cause, ErrUnfinished) {
-		p.log.Info("the work says that part of it may go on: the lease is left to run out", "token", t.Token, "cause", cause.Error())
+		p.log.Info("part of the work may still be running: the lock is not released, and the lease runs out", "token", t.Token, "cause", cause.Error())
 		return
 	}
 	p.telemetry.overran(p.ctx)
-	p.log.Error(cause, "the work has not stopped in time: the lease is left to run out", "token", t.Token)
+	p.log.Error(cause, "the work has not stopped in time: the lock is not released, and the lease runs out", "token", t.Token)
 }
 
 // stopped reports that the work of a term has returned.

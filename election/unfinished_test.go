@@ -122,7 +122,7 @@ func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 		"all is well":      {func(*stage, *seat) {}, 3 * time.Second, ""},
 		"too late":         {func(*stage, *seat) {}, time.Hour, "not stopped in time"},
 		"lost meanwhile":   {func(_ *stage, a *seat) { a.link.Set(cut) }, 12 * time.Second, "deadline exceeded"},
-		"taken by another": {func(s *stage, _ *seat) { s.write(taken) }, 3 * time.Second, "not this candidate's any more"},
+		"taken by another": {func(s *stage, _ *seat) { s.write(taken) }, 3 * time.Second, "this candidate no longer held it"},
 		"no answers":       {func(_ *stage, a *seat) { a.link.Set(lockstest.Fault{Err: errors.New("503")}) }, 3 * time.Second, "503"},
 	}, func(s *stage, test row) {
 		a := s.leader("a")

@@ -174,7 +174,7 @@ func (p *loopWatchdog) late(margin time.Duration) error {
 	if now.Sub(p.suspect) < secondLook {
 		return nil
 	}
-	return fmt.Errorf("the elector is wedged: it should have moved %v ago: the lock, or a function that it was given, does not return", late.Round(time.Second))
+	return fmt.Errorf("the elector has been stuck for %v: the lock, or a function that it was given, does not return", late.Round(time.Second))
 }
 
 // Alive is for liveness probes. It returns an error if the elector is stuck because a

@@ -360,7 +360,7 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 			time.Sleep(timing.DefaultRenewDeadline)
 			_, _ = probed(e)
 		}
-		if code, text := probed(e); code != http.StatusServiceUnavailable || !strings.Contains(text, "the elector is wedged") {
+		if code, text := probed(e); code != http.StatusServiceUnavailable || !strings.Contains(text, "the elector has been stuck") {
 			t.Errorf("wedged: %d %q", code, text)
 		}
 		close(let)

@@ -164,7 +164,7 @@ func TestAResourceLockOfClientGosSaysWhichLocksAreHeld(t *testing.T) {
 		{lock: "configmaps", err: "use configmapsleases"},
 		{lock: "endpoints", set: ModeAuto, err: "use endpointsleases"},
 		{lock: "pods", err: "use leases, configmapsleases or endpointsleases"},
-		{lock: "configmapsleases", set: ModeLease, err: "leave one of both out"},
+		{lock: "configmapsleases", set: ModeLease, err: "leave one of them out"},
 	} {
 		o := Options{Legacy: Legacy{Mode: tc.set}}
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -133,7 +133,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.Var(durations[2], "leader-elect-retry-period", "How often the leader renews the Lease.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Preferred zones for the leader, most preferred first.")
 	l := &o.Legacy
-	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock, "The lock in client-go's words: leases; or configmapsleases or endpointsleases, which hold client-go's annotation too. Those are in mode dual unless another is set.")
+	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock, "client-go's name for the lock: leases, configmapsleases or endpointsleases. The last two also hold client-go's annotation, in mode dual unless another is set.")
 	fs.StringVar((*string)(&l.Mode), "leader-elect-mode", string(l.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual). The legacy lock is operator-sdk's leader-for-life, unless the resource lock names another.")
 	fs.StringVar(&l.Name, "leader-elect-legacy-name", l.Name, "Name of the legacy lock. Empty: the name of the Lease.")
 	fs.StringVar(&l.PodSelector, "leader-elect-pod-selector", l.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment.")
@@ -226,7 +226,7 @@ func (l Legacy) check() error {
 	}
 	switch _, two := annotated[l.ResourceLock]; {
 	case two && l.Mode == ModeLease:
-		errs = append(errs, fmt.Errorf("mode %s holds a Lease alone, and resource lock %s is two objects: leave one of both out", l.Mode, l.ResourceLock))
+		errs = append(errs, fmt.Errorf("mode %s holds a Lease alone, and resource lock %s is two objects: leave one of them out", l.Mode, l.ResourceLock))
 	case two || l.ResourceLock == "" || l.ResourceLock == "leases":
 	case l.ResourceLock == "configmaps" || l.ResourceLock == "endpoints":
 		errs = append(errs, fmt.Errorf("resource lock %[1]s has no Lease: use %[1]sleases, which also keeps candidates with %[1]s away; with --leader-elect-mode=auto it can leave the old lock behind", l.ResourceLock))

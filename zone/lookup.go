@@ -32,7 +32,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 // the client's error. After any of them a caller should go on without a zone.
 func Lookup(ctx context.Context, core rest.Interface, node string) (string, error) {
 	if core == nil || node == "" {
-		return "", fmt.Errorf("looking up the zone of node %q: a client and the node's name are needed", node)
+		return "", fmt.Errorf("looking up the zone of node %q: this needs a client and the node's name", node)
 	}
 	labels, err := labelsOf(ctx, core, node)
 	if apierrors.IsForbidden(err) {

@@ -82,7 +82,7 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, known Self) 
 	s := known
 	host, err := hostName()
 	if err != nil {
-		return Self{}, fmt.Errorf("finding out who this process is: reading the host name: %w", err)
+		return Self{}, fmt.Errorf("identifying this process: reading the host name: %w", err)
 	}
 	if s.PodName != "" || os.Getenv(envPodName) != "" || os.Getenv(envInCluster) != "" {
 		s.inPod(cfg, log, host)
@@ -105,16 +105,16 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 	token, env := fromToken(cfg), named{os.Getenv(envPodName), os.Getenv(envPodUID)}
 	mounts, _ := os.ReadFile(mountsFile) // elsewhere than on Linux there is none
 	if in := mountedPod(string(mounts)); in != "" && token.Pod.UID != "" && in != token.Pod.UID {
-		log.Info("the token of this process is bound to another pod than it runs in, as one that was copied: that pod does not count",
+		log.Info("the token names another pod than the one this process runs in, as a copied token does: ignoring that pod",
 			"pod", token.Pod.Name, "uid", token.Pod.UID, "runsIn", in)
 		token = bound{}
 	}
 	if s.PodName = cmp.Or(s.PodName, token.Pod.Name, env.Name); s.PodName == "" {
-		log.Info("nothing names the pod: taking the host name for its name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host)
+		log.Info("the pod's name is not known: using the host name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host)
 		s.PodName = host
 	}
 	if own := token.Pod; own.Name != "" && (env.Name != "" && env.Name != own.Name || env.UID != "" && env.UID != own.UID) {
-		log.Info("the environment names another pod than the token of this process: what the token says counts; set POD_NAME and POD_UID by the downward API, or not at all",
+		log.Info("POD_NAME or POD_UID names another pod than the token does: the token counts; set both by the downward API, or neither",
 			"pod", own.Name, "uid", own.UID, "POD_NAME", env.Name, "POD_UID", env.UID)
 	}
 	for _, n := range []named{token.Pod, env} {
@@ -130,7 +130,7 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 	}
 	s.Node = cmp.Or(s.Node, token.Node.Name, os.Getenv(envNode))
 	if env := os.Getenv(envNamespace); env != "" && token.Namespace != "" && env != token.Namespace {
-		log.Info("POD_NAMESPACE is not the namespace of the pod: the lock is there, and this candidate is not seen", "POD_NAMESPACE", env, "pod's", token.Namespace)
+		log.Info("POD_NAMESPACE is not the pod's namespace: the lock is in POD_NAMESPACE, where other candidates cannot see this one", "POD_NAMESPACE", env, "pod's", token.Namespace)
 	}
 	mounted, _ := os.ReadFile(namespaceFile) // none without a service account
 	s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), token.Namespace, strings.TrimSpace(string(mounted)))

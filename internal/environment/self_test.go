@@ -106,7 +106,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 			mounted:  "ns-2\n",
 			want:     Self{PodName: "host-1", Namespace: "ns-2"},
 			identity: `^host-1_[0-9a-f]{8}$`,
-			logs:     []string{"nothing names the pod", "the pod's UID is not known", "NODE_NAME by the downward API"},
+			logs:     []string{"the pod's name is not known", "the pod's UID is not known", "NODE_NAME by the downward API"},
 		},
 		"pod without a namespace": {
 			env:      map[string]string{envPodName: "pod-1", envPodUID: "123"},
@@ -176,7 +176,7 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 		"labeled":       {200, node, "z9", ""},
 		"no label":      {200, bald, "", "the node has no zone label"},
 		"no permission": {403, forbidden, "", `needs verb \"get\" on node`},
-		"no answer":     {0, "", "", "going on without a zone"},
+		"no answer":     {0, "", "", "continuing without a zone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, map[string]string{envPodName: "pod-1", envPodUID: "1", envNode: "node-1"})

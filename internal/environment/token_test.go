@@ -70,12 +70,12 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 		"the token, not the environment, but for the namespace of the lock": {
 			env: env, token: tokenOf(claims),
 			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-1", Node: "node-7"},
-			says: "the environment names another pod",
+			says: "names another pod than the token does",
 		},
 		"the token for the UID, where the environment has another": {
 			env: map[string]string{envPodName: "pod-7", envPodUID: "11111111"}, token: tokenOf(claims),
 			want: Self{PodName: "pod-7", PodUID: "77777777-7777", Namespace: "ns-7", Node: "node-7"},
-			says: "the environment names another pod",
+			says: "names another pod than the token does",
 		},
 		"the program, not the token": {
 			env: inCluster, known: Self{PodName: "pod-9", PodUID: "9", Namespace: "ns-9", Node: "node-9"}, token: tokenOf(claims),
@@ -89,7 +89,7 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 		"the host": {
 			env: inCluster, token: "opaque",
 			want: Self{PodName: "host-1"},
-			says: "nothing names the pod",
+			says: "the pod's name is not known",
 		},
 		"the environment": {
 			env: env, token: "opaque",
@@ -106,7 +106,7 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 			if got.Identity = ""; got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
-			if !strings.Contains(logs(), tc.says) || tc.says == "" && strings.Contains(logs(), "the environment names another pod") {
+			if !strings.Contains(logs(), tc.says) || tc.says == "" && strings.Contains(logs(), "names another pod than the token does") {
 				t.Errorf("want %q in\n%s", tc.says, logs())
 			}
 		})
@@ -131,7 +131,7 @@ func TestATokenOfAnotherPodThanTheMountsIsACopy(t *testing.T) {
 	if err != nil || got.PodName != "pod-1" || got.PodUID != "12345678-90ab" || got.Node != "node-1" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if !strings.Contains(logs(), "another pod than it runs in") {
+	if !strings.Contains(logs(), "another pod than the one this process runs in") {
 		t.Errorf("the log says\n%s", logs())
 	}
 	mountsFile = writeFile(t, "1 2 0:1 /var/lib/kubelet/pods/77777777-7777/etc-hosts /etc/hosts rw - ext4 /dev/sda rw\n")

@@ -33,7 +33,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 	case node == "":
 		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName), as tokens name it only since Kubernetes 1.30")
 	case cfg == nil:
-		return "", errors.New("there is no configuration to reach the API server with")
+		return "", errors.New("no configuration says how to reach the API server")
 	}
 	cfg = Named(cfg)
 	tr, err := transport.New(cfg, transport.Options{})
@@ -59,7 +59,7 @@ func (s *Self) findZone(ctx context.Context, cfg *rest.Config, log logr.Logger) 
 	if err == nil {
 		s.Zone = z
 	} else if ctx.Err() == nil {
-		log.Info("going on without a zone, so that leadership is not placed by zone", "reason", err.Error())
+		log.Info("continuing without a zone: this candidate is in no preferred zone", "reason", err.Error())
 	}
 }
 

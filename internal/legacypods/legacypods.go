@@ -60,7 +60,7 @@ const (
 
 // ErrSelector says that the operator's legacy pods cannot be identified: no selector is
 // given or can be found, or a legacy owner does not match it. Retrying does not help.
-var ErrSelector = errors.New("the operator's pods cannot be told")
+var ErrSelector = errors.New("the operator's pods cannot be identified")
 
 // gap is how soon after a count the next one must come for M11's silence to continue.
 const gap = 10 * time.Second
@@ -105,7 +105,7 @@ func New(c Config) (*Counter, error) {
 		errs = append(errs, fmt.Errorf("the label selector %q selects no or all pods: %w", c.PodSelector, errors.Join(ErrSelector, err)))
 	}
 	if c.LegacyGrace > 0 && c.LegacyGrace < GraceLeast {
-		errs = append(errs, fmt.Errorf("the legacy grace is %v, at least %v are needed: a node that lives is silent for %v", c.LegacyGrace, GraceLeast, heartbeat))
+		errs = append(errs, fmt.Errorf("the legacy grace is %v, at least %v are needed: a healthy node may be silent for %v", c.LegacyGrace, GraceLeast, heartbeat))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("counting legacy pods: %w", err)
@@ -171,7 +171,7 @@ func (c *Counter) warn(p Standing) {
 		return
 	}
 	c.presumed[p.Pod.UID] = true
-	c.config.Logger.Info("a legacy pod counts as gone, though nothing proves that it has ended: if it runs on, there are two leaders",
+	c.config.Logger.Info("a legacy pod counts as gone, although nothing proves that it has ended: if it still runs, two may lead",
 		"pod", p.Pod.Name, "uid", p.Pod.UID, "node", p.Node, "state", p.Verdict.State, "because", p.Verdict.Why)
 }
 

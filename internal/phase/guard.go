@@ -114,7 +114,7 @@ func (g *Guard) checkNoLegacy(ctx context.Context) error {
 	r, err := rawapi.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, g.configMap.Read) // the dial and the answer may take a RenewDeadline each
 	switch {
 	case errors.Is(err, locks.ErrForbidden):
-		g.log.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
+		g.log.Info("it is not known whether a legacy ConfigMap exists: this candidate may not read it", "cause", err.Error())
 		return nil
 	case err != nil:
 		return err

@@ -200,7 +200,7 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	case k.config.Shielded && errors.Is(err, ErrPodGone):
 		return 0, err
 	case !k.config.Shielded && (errors.Is(err, ErrPodGone) || errors.Is(err, errUnconfirmed)):
-		k.config.Logger.Info("this candidate's presence is kept without a pod that owns it", "cause", err.Error())
+		k.config.Logger.Info("no pod owns this candidate's presence", "cause", err.Error())
 		k.set(func(o *Object) { o.Pod = Pod{} })
 		return k.ensure(ctx, delays)
 	case errors.Is(err, locks.ErrConflict), err != nil && ctx.Err() != nil: // that somebody writes it too, or that it ends, is no problem
@@ -214,7 +214,7 @@ func (k *Keeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff)
 	k.mu.Unlock()
 	if err != nil {
 		if before == nil || err.Error() != before.Error() {
-			k.config.Logger.Error(err, "cannot keep this candidate's presence: people and the other candidates do not know of this one")
+			k.config.Logger.Error(err, "cannot write this candidate's presence: kubectl zonelect and the other candidates do not see this one")
 			sleep.Wake(k.config.Failed)
 		}
 		return k.retryAfter(err, delays), nil
@@ -274,7 +274,7 @@ func (k *Keeper) followPeers(ctx context.Context, delays *backoff.ExponentialBac
 			sleep.Wake(k.again)    // without a watch, a deletion of this candidate's presence goes unnoticed
 		}
 		if refused && !known {
-			k.config.Logger.Info("which other candidates there are is not known", "cause", err.Error())
+			k.config.Logger.Info("the other candidates are not known", "cause", err.Error())
 		}
 		_ = sleep.For(ctx, k.retryAfter(err, delays))
 	}

@@ -86,6 +86,6 @@ func (k *Keeper) remove(ctx context.Context, o Object, version string) (permitte
 	if err := object.Delete(limited, o.UID, version); !errors.Is(err, locks.ErrForbidden) {
 		return true
 	}
-	k.config.Logger.Info("presences of candidates that have ended stay, and are ignored: this candidate may not delete Leases", "presence", o.Name)
+	k.config.Logger.Info("presences of ended candidates remain, and are ignored: this candidate may not delete Leases", "presence", o.Name)
 	return false
 }

@@ -70,7 +70,7 @@ func Ensure(ctx context.Context, client rest.Interface, namespace string, o Obje
 	case absent:
 		err = nil
 	case err == nil && !o.isOn(lease):
-		err = fmt.Errorf("%s stands in its place and belongs to another: remove it", object.Name())
+		err = fmt.Errorf("another object has its name, %s: remove that object", object.Name())
 	}
 	if err != nil {
 		return Object{}, fmt.Errorf("presence of %s: %w", o.Identity, err)

@@ -126,7 +126,7 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 			lease.Name, lease.UID = tc.own.name(), "u"
 			tc.change(lease)
 			server.Put(all+"/"+lease.Name, lease)
-			if _, err := Ensure(t.Context(), client, "ns", tc.own, nil, confirmed); err == nil || !strings.Contains(err.Error(), "remove it") {
+			if _, err := Ensure(t.Context(), client, "ns", tc.own, nil, confirmed); err == nil || !strings.Contains(err.Error(), "remove that object") {
 				t.Errorf("got %v", err)
 			}
 			if !slices.Equal(*sent, []string{"get"}) {

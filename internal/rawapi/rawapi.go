@@ -142,7 +142,7 @@ func (o Object[T, P]) checkBase(object P) error {
 // resourceVersion means any version of it; without a UID nothing is sent.
 func (o Object[T, P]) Delete(ctx context.Context, uid types.UID, resourceVersion string) error {
 	if uid == "" {
-		return o.name.Explain(apierror.Delete, errors.New("no UID is given: the object might be another than the one that was judged"))
+		return o.name.Explain(apierror.Delete, errors.New("no UID is given: the object might not be the one that was checked"))
 	}
 	options := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 	if resourceVersion != "" {

@@ -104,10 +104,10 @@ func (w *LongWarning) See(log logr.Logger, lock locks.Description, r locks.Recor
 	}
 	mend := "if no holder is alive, set the " + lock.Kind + "'s leaseDurationSeconds to 1 and its renewTime to the present time by hand"
 	if d < 0 {
-		log.Info("the record names a holder, and not for how long: nobody takes the lock from it, because nobody knows how long it leads; "+mend,
+		log.Info("the record names a holder but no lease duration: nobody takes the lock, because nobody knows how long the holder leads; "+mend,
 			"lock", lock.String(), "holder", r.Holder)
 		return
 	}
-	log.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; "+mend,
+	log.Info("the lease duration on record is unusually long: if the holder dies, nobody leads for that long; "+mend,
 		"lock", lock.String(), "leaseDuration", d)
 }

@@ -169,7 +169,7 @@ func TestAnOddDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 		says              string
 	}{
 		{7200, 1, "set the Lease's leaseDurationSeconds to 1 and its renewTime to the present time"},
-		{7200, 1, ""}, {10800, 2, ""}, {0, 3, "nobody takes the lock from it"}, {0, 3, `"holder"="a"`},
+		{7200, 1, ""}, {10800, 2, ""}, {0, 3, "nobody takes the lock"}, {0, 3, `"holder"="a"`},
 	} {
 		a.Change(path, func(o object) {
 			if o["spec"].(object)["leaseDurationSeconds"] = tc.seconds; tc.seconds == 0 {

@@ -65,9 +65,9 @@ func TestWhatCannotBeRepeatedIsRefused(t *testing.T) {
 			metrics.Registry.MustRegister(counter)
 			return nil
 		},
-		"no such thing":                     func(ctrl.Manager) error { return errors.New("no such thing") },
-		"none can remove one":               func(m ctrl.Manager) error { return m.GetCache().RemoveInformer(t.Context(), &corev1.ConfigMap{}) },
-		"is started by the lasting manager": func(m ctrl.Manager) error { return m.Start(t.Context()) },
+		"no such thing":              func(ctrl.Manager) error { return errors.New("no such thing") },
+		"none can remove one":        func(m ctrl.Manager) error { return m.GetCache().RemoveInformer(t.Context(), &corev1.ConfigMap{}) },
+		"the lasting manager starts": func(m ctrl.Manager) error { return m.Start(t.Context()) },
 	} {
 		if err := w.Lead(setup); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got: %v", want, err)

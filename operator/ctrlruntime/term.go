@@ -139,7 +139,7 @@ var errOver = errors.New("the term is over")
 // Add adds what runs until the term ends.
 func (t *term) Add(r manager.Runnable) error {
 	if !needsLeader(r) {
-		return t.refuse(fmt.Errorf("%T needs no leader, so that it belongs to no term: add it to the lasting manager, outside of Lead", r))
+		return t.refuse(fmt.Errorf("%T needs no leader, so that it belongs to no term: add it to the lasting manager, outside Lead", r))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +173,7 @@ func needsLeader(r manager.Runnable) bool {
 
 // Start is not for terms.
 func (t *term) Start(context.Context) error {
-	return errors.New("a term's manager is started by the lasting manager")
+	return errors.New("the lasting manager starts a term's manager")
 }
 
 // Elected returns a closed channel.
@@ -204,7 +204,7 @@ func (t *term) GetFieldIndexer() client.FieldIndexer { return t.GetCache() }
 
 // outside is the error about what belongs to the lasting manager.
 func (t *term) outside(what string) error {
-	return t.refuse(fmt.Errorf("%s cannot be added in each term: add it to the lasting manager, outside of Lead", what))
+	return t.refuse(fmt.Errorf("%s cannot be added in each term: add it to the lasting manager, outside Lead", what))
 }
 
 // AddHealthzCheck refuses.

@@ -78,7 +78,7 @@ func (c LeaderElectionConfig) options() (o operator.Options, err error) {
 	o.Timing.LeaseDuration, o.Timing.RenewDeadline, o.Timing.RenewInterval = c.LeaseDuration, c.RenewDeadline, c.RetryPeriod
 	o.Timing.StopTimeout = c.patience() + c.RetryPeriod // so that Run stops waiting before the elector does
 	if said.LeaseDuration != 0 || said.RenewDeadline != 0 || said.RenewInterval != 0 {
-		errs = append(errs, errors.New("durations are given in Options.Timing, too: LeaseDuration, RenewDeadline and RetryPeriod say them"))
+		errs = append(errs, errors.New("Options.Timing sets durations, too: set only LeaseDuration, RenewDeadline and RetryPeriod"))
 	}
 	if room := c.RenewDeadline - c.RetryPeriod; o.Timing.AttemptTimeout == 0 && room > 0 {
 		o.Timing.AttemptTimeout = min(c.RetryPeriod, room) // client-go takes a RetryPeriod of more than half the RenewDeadline

@@ -47,7 +47,7 @@ func TestAConfigThatCannotBeUsedIsRefusedWithWhatToDo(t *testing.T) {
 		"Coordinated is set":               func(c *config) { c.Coordinated = true },
 		"Options name a lock":              func(c *config) { c.Options.Name = "op" },
 		"end the process in Callbacks.OnS": func(c *config) { c.Options.ExitOnOverrun = true },
-		"given in Options.Timing, too":     func(c *config) { c.Options.Timing.LeaseDuration = lease },
+		"Options.Timing sets durations":    func(c *config) { c.Options.Timing.LeaseDuration = lease },
 		"belongs to http://127.0.0.1:80/b": client(beside.Client),
 		"belongs to https://elsewhere:644": client(foreign.Client),
 		"set Options.Disabled in tests":    client(fake.NewClientset().CoordinationV1()),

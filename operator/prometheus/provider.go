@@ -36,7 +36,7 @@ func NewProvider(registry prometheus.Registerer) (*sdkmetric.MeterProvider, erro
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("showing metrics to Prometheus: %w", err)
+		return nil, fmt.Errorf("exporting metrics to Prometheus: %w", err)
 	}
 	return m.provider()
 }
@@ -62,7 +62,7 @@ func newProvider(registry prometheus.Registerer) (*sdkmetric.MeterProvider, erro
 		exporter.WithoutTargetInfo(),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("showing metrics to Prometheus: %w", err)
+		return nil, fmt.Errorf("exporting metrics to Prometheus: %w", err)
 	}
 	options := []sdkmetric.Option{
 		sdkmetric.WithReader(reader),

@@ -27,18 +27,18 @@ import (
 	"github.com/zonelect/zonelect/internal/sleep"
 )
 
-const auditLong = `Lists all elections of a namespace, or of the cluster, whoever runs them: programs of client-go, Java,
-Python, Kubernetes itself and zonelect. It looks twice, --for apart, and changes nothing.
+const auditLong = `The command lists the elections of a namespace, or of the cluster, of any software: client-go, Java,
+Python, Kubernetes itself, zonelect. It looks twice, --for apart, and changes nothing.
 
 Columns:
   ON        what keeps the record: a Lease, client-go's old record on a ConfigMap or Endpoints, or the
             ConfigMap of leader-for-life
   BY        the client that wrote it last
-  LEASE     for how long others leave a silent holder the lock
+  LEASE     how long others wait for a silent holder before they take the lock
   WORKLOAD  what runs the holder's pod
 
-Below the table are the findings, which are certain. A problem is that nobody leads although somebody
-should; the exit code is 1 then. "->" is what helps.
+The findings below the table are certain. A problem means that nobody leads although somebody
+should; then the exit code is 1. "->" says what to do.
 
 ClusterRole zonelect-audit grants the rights. With fewer rights, a note says what is not known.`
 
@@ -69,14 +69,14 @@ func newAudit(env *environment) *cobra.Command {
 	a := &auditCommand{env: env}
 	c := &cobra.Command{
 		Use:     "audit",
-		Short:   "List all elections of the cluster, whoever runs them",
+		Short:   "List all elections, whatever software runs them",
 		Long:    auditLong,
 		Example: auditExample,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.run(c.Context()) },
 	}
 	c.Flags().BoolVarP(&a.everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
-	c.Flags().DurationVar(&a.watch, "for", 20*time.Second, "How long after the first look the second comes.")
+	c.Flags().DurationVar(&a.watch, "for", 20*time.Second, "Time between the two looks.")
 	a.printer.addFlags(c, false)
 	return c
 }

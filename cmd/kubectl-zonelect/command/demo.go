@@ -32,16 +32,16 @@ import (
 	"github.com/zonelect/zonelect/operator"
 )
 
-const demoLong = `Shows on the cluster of the current context what zonelect promises. Three candidates run in this program,
+const demoLong = `The demo uses the cluster of the current context. Three candidates run in this program,
 with the default timing, and elect a leader there. The leader is told to stop. The connection of the next
 one is cut, and restored.
 
 It creates Leases in the namespace, with the label app.kubernetes.io/managed-by=zonelect-demo, and removes
 them at the end and after Ctrl-C. It takes less than a minute.
 
-Each promise gets a line with its figure, the largest figure that keeps it, and a link to what explains it.
-What is allowed follows from the timing, and has two seconds for requests. The exit code is 1 if a promise
-was not kept. ClusterRole zonelect-demo, bound in the namespace, grants what the command needs. -v=1 shows
+Each promise prints a line: the figure that was measured, the limit, and a link to the explanation.
+The limits follow from the timing, plus two seconds for requests. The exit code is 1 if a promise
+was not kept. ClusterRole zonelect-demo, bound in the namespace, grants the rights. -v=1 shows
 the candidates' logs.`
 
 const demoExample = `  kubectl zonelect demo --context kind-trial -n scratch`
@@ -285,7 +285,7 @@ func (d *demoCommand) conclude() error {
 	}
 	tell(out, "\n%v of %s were kept, in %v.\n", kept, inspect.Many(len(promises), "promise"), d.env.now().Sub(d.began).Round(time.Second))
 	if broken := len(promises) - kept; broken > 0 {
-		return fmt.Errorf("%s not kept: %s has what to look at", inspect.Many(broken, "promise"), demo.Page)
+		return fmt.Errorf("%s not kept: see %s", inspect.Many(broken, "promise"), demo.Page)
 	}
 	return nil
 }

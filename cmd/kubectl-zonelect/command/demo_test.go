@@ -109,7 +109,7 @@ func TestABrokenPromiseIsAnError(t *testing.T) {
 			return 0, nil
 		}
 		r := w.demonstrates(t.Context())
-		if r.code != exitError || !strings.Contains(r.out, "✗") || !strings.Contains(r.errors, "not kept: "+demo.Page) || len(w.leases()) > 0 {
+		if r.code != exitError || !strings.Contains(r.out, "✗") || !strings.Contains(r.errors, "not kept: see "+demo.Page) || len(w.leases()) > 0 {
 			t.Errorf("exit code %d, %v are left: %s%s", r.code, w.leases(), r.out, r.errors)
 		}
 	})

@@ -26,8 +26,8 @@ const doctorLong = `The command checks the lock, its candidates, their Deploymen
 reads. Without LOCK it checks all locks of the namespace. Before the operator is installed,
 --service-account names the account whose rights it checks.
 
-Each check gives a line. "->" says what to do. A note is worth knowing, or says what could not be checked. A
-problem is that nobody can lead, or only much later; the exit code is 1 then. The checks:
+Each check prints a line. "->" says what to do. A note is worth knowing, or says what could not be checked. A
+problem means that nobody can lead, or only much later; then the exit code is 1. The checks:
   lock         who leads, since when; or the state of a lock that nobody leads
   candidates   how many there are, where, and whether they are ready and healthy
   environment  what the candidates do not know about themselves: their pod or zone
@@ -36,7 +36,7 @@ problem is that nobody can lead, or only much later; the exit code is 1 then. Th
   rights       whether the candidates' service accounts may write the lock
   legacy       who has the legacy lock, and what candidates wait for
 
-Go on with https://github.com/zonelect/zonelect/blob/main/docs/operate.md. ClusterRole
+What to do next: https://github.com/zonelect/zonelect/blob/main/docs/operate.md. ClusterRole
 zonelect-doctor grants the rights. With fewer rights, a note says what is not known.`
 
 const doctorExample = `  kubectl zonelect doctor my-operator          # why does nobody lead?
@@ -70,7 +70,7 @@ func newDoctor(env *environment) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return d.run(c.Context(), args) },
 	}
-	c.Flags().StringVar(&d.account, "service-account", "", "The service account of the operator's pods, where no candidate is known.")
+	c.Flags().StringVar(&d.account, "service-account", "", "The service account of the operator's pods, if no candidate runs yet.")
 	d.printer.addFlags(c, false)
 	return c
 }

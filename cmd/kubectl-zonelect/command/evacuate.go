@@ -29,7 +29,7 @@ nobody else is there. The command returns when every leader has moved or says wh
 Locks that are created later are not marked. 'kubectl zonelect restore' or --until, by the candidates'
 clocks, ends the evacuation. Leaders do not move back by themselves.
 
-The command refuses (exit code 3) if nobody is in the zone. ClusterRole zonelect-shift grants the rights.`
+The command refuses (exit code 3) if no candidate is in the zone. ClusterRole zonelect-shift grants the rights.`
 
 const evacuateExample = `  kubectl zonelect evacuate zone-a -A --dry-run     # what it would do
   kubectl zonelect evacuate zone-a -A               # the cloud says that zone-a is in trouble

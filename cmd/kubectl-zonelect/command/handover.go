@@ -21,8 +21,8 @@ import (
 const handoverLong = `The leader's work stops, and another candidate leads within milliseconds. Without --to and --to-zone, the
 successor is the candidate that would come first if the leader died.
 
-The leader refuses (exit code 3) if it does not know the successor, or if that is unhealthy. If the leader
-has not answered within --timeout, or if you interrupt the command, it takes the request back.
+The leader refuses (exit code 3) if it does not know the successor, or if the successor is unhealthy. If the leader
+has not answered within --timeout, or if you interrupt the command, the command withdraws the request.
 
 ClusterRole zonelect-shift grants the rights: get, list and update on leases.`
 

@@ -17,7 +17,7 @@ import (
 	"github.com/zonelect/zonelect/migrate"
 )
 
-const migrateLong = `The programs that hold the lock keep running:
+const migrateLong = `The operator keeps running while its lock moves from phase to phase:
 
   legacy --advance--> dual --advance--> sealed --clean--> clean
          <-rollback--      <-rollback--
@@ -85,7 +85,7 @@ confirm: without a terminal, give --yes. It waits until the candidates have foll
 it fails, but the phase stays, and the candidates may still follow.`
 	f := c.Flags()
 	if by != "clean" {
-		f.StringVar(&m.to, "to", "", "The phase to go to. A step that leads elsewhere is refused.")
+		f.StringVar(&m.to, "to", "", "The phase to go to. The command refuses a step to any other phase.")
 	}
 	f.BoolVar(&m.dryRun, "dry-run", false, dryRunUsage)
 	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask for confirmation.")
@@ -108,8 +108,8 @@ func (m *migration) command(verb, short, example string, do func(context.Context
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&m.legacyName, "legacy-name", "", "Name of the legacy object. Default: the name on the Lease, or else the lock's.")
-	f.StringVarP(&m.selector, "selector", "l", "", "Label selector of the operator's pods, old and new. Default: that of a candidate's or the legacy leader's workload.")
+	f.StringVar(&m.legacyName, "legacy-name", "", "Name of the legacy object. Default: the name on the Lease, or else the lock's name.")
+	f.StringVarP(&m.selector, "selector", "l", "", "Label selector of the operator's pods, old and new. Default: that of the workload of a candidate or of the legacy leader.")
 	return c
 }
 

@@ -108,7 +108,7 @@ func printChecks(w io.Writer, checks []migrate.Check, acknowledged []string) err
 		}
 		tell(w, "%s: to do: %s\n", c.Name, c.ToDo)
 		if c.Acknowledgeable {
-			tell(w, "  or, if you know better: --acknowledge %s\n", c.Name)
+			tell(w, "  or, to override this check: --acknowledge %s\n", c.Name)
 		}
 	}
 	return err

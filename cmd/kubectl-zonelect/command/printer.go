@@ -34,6 +34,9 @@ func (p *printer) addFlags(c *cobra.Command, hasWide bool) {
 	p.flags = genericclioptions.NewPrintFlags("")
 	p.flags.NamePrintFlags = nil // no server knows what is printed
 	p.flags.AddFlags(c)
+	for _, rare := range []string{"allow-missing-template-keys", "show-managed-fields", "template"} { // as in kubectl
+		c.Flag(rare).Hidden = true
+	}
 	if output := c.Flag("output"); hasWide {
 		output.Usage = strings.Replace(output.Usage, "(", "(wide, ", 1)
 	}

@@ -12,6 +12,7 @@ import (
 	"flag"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -64,10 +65,10 @@ Exit codes:
   2  the command line is wrong
   3  refused: the step is not safe now, or you did not confirm it; nothing was changed
 
-The ClusterRole zonelect-NAME that a command names is made by
+If a command needs the ClusterRole zonelect-NAME, create it with
   kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME
 
-Programs read what status, doctor, audit and migrate plan print with -o. 'kubectl options' lists the
+In scripts, use -o json with status, doctor, audit and migrate plan. 'kubectl options' lists the
 flags of all commands, which are kubectl's own.`
 
 func newRoot(env *environment) *cobra.Command {
@@ -78,7 +79,7 @@ func newRoot(env *environment) *cobra.Command {
 		Example: `  kubectl zonelect demo                                       # try it on your own cluster
   kubectl zonelect status -n metal3-system                    # who leads
   kubectl zonelect doctor my-operator                         # why does nobody lead
-  kubectl zonelect audit -A                                   # all elections, whoever runs them
+  kubectl zonelect audit -A                                   # all elections, whatever runs them
   kubectl zonelect evacuate zone-a -A                         # leadership leaves a zone
   kubectl zonelect migrate plan my-operator                   # the next step of a migration`,
 		Version:          ownVersion(),
@@ -87,6 +88,9 @@ func newRoot(env *environment) *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) { env.begun = true },
 		Annotations:      map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
 	}
+	const example = "Examples:\n{{.Example}}{{end}}"
+	root.SetHelpTemplate("{{.Short}}\n{{if .HasExample}}\n" + example + "\n{{with .Long}}\n{{.}}\n{{end}}\n{{.UsageString}}")
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .HasExample}}\n\n"+example, "", 1))
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetIn(env.streams.In)
 	root.SetOut(env.streams.Out)

@@ -14,9 +14,7 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-const statusLong = `Without LOCK, all locks of the namespace are listed.
-
-States:
+const statusLong = `States:
   held      the holder renews the lock
   waiting   the holder renews the lock, but its work has not begun: WAITING says why
   stale     a holder is named, but no renewal was seen
@@ -42,7 +40,7 @@ How a lock comes free:
   deleted    somebody deleted the Lease, and the lease ran out
 
 Ages go by this machine's clock, which may differ from the holder's: a lock that looks stale is watched for
-three seconds. -w looks once a second, and prints a line for each change. What may become trouble, doctor says.`
+three seconds. -w looks once a second, and prints a line for each change. doctor says what may become a problem.`
 
 const statusExample = `  kubectl zonelect status                      # all locks of the namespace
   kubectl zonelect status my-operator          # one lock, with its candidates

@@ -187,7 +187,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	case grant:
 		k.state.startLeading()
 		k.term.permit(locks.Permission{Granted: true})
-		k.shield.log().Info("no legacy pod may lead: the work may begin", "configMap", k.shield.config.LegacyName)
+		k.shield.log().Info("no legacy pod can lead: the work may begin", "configMap", k.shield.config.LegacyName)
 	case leave:
 		k.leave(context.Cause(k.term.ctx))
 	case putUp:

@@ -101,7 +101,7 @@ func New(c Config) (*Lock, error) {
 func (c Config) check() error {
 	var err error
 	if c.Pod.Name == "" || c.Pod.UID == "" {
-		err = fmt.Errorf("this pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", c.Pod)
+		err = fmt.Errorf("the name or the UID of this pod (%q) is not known: set POD_NAME and POD_UID by the downward API", c.Pod)
 	}
 	return errors.Join(err, candidate.CheckMode(c.Mode), c.Timing.Validate())
 }

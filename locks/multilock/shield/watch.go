@@ -100,7 +100,7 @@ func (k *keeper) watchEnded(err error) {
 		}
 		if errors.Is(err, locks.ErrForbidden) { // that does not fix itself
 			if k.state.watchRefusal != err.Error() {
-				k.shield.log().Error(err, "what happens to the ConfigMap cannot be watched", "readEvery", k.shield.config.Timing.RenewInterval)
+				k.shield.log().Error(err, "cannot watch the ConfigMap", "readEvery", k.shield.config.Timing.RenewInterval)
 			}
 			k.state.watchRefusal = err.Error()
 		}

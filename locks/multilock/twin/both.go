@@ -144,7 +144,7 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		err = errors.New(err.Error()) // a conflict would mean that nothing was written
 	}
 	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("%s was written, but not the governing lock, so that nothing is renewed: %w", b.legacy.Describe(), err)
+		return locks.Snapshot{}, fmt.Errorf("%s was written, but not the governing lock, so nothing is renewed: %w", b.legacy.Describe(), err)
 	}
 	return b.wrote(b.state(governing, legacy))
 }
@@ -177,7 +177,7 @@ func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) 
 		return locks.Snapshot{}, fmt.Errorf("the governing lock: %w", err)
 	}
 	if !b.governsAlone(governing) {
-		return locks.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so that nothing is renewed", b.governing.Describe(), b.legacy.Describe())
+		return locks.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so nothing is renewed", b.governing.Describe(), b.legacy.Describe())
 	}
 	return b.wrote(b.state(governing, locks.Snapshot{}))
 }
@@ -186,7 +186,7 @@ func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) 
 func (b *both) wrote(s *twinState) (locks.Snapshot, error) {
 	number, ok := b.known.wrote(s)
 	if !ok {
-		return locks.Snapshot{}, fmt.Errorf("%s was written by somebody else meanwhile, so that nothing is renewed", b.legacy.Describe())
+		return locks.Snapshot{}, fmt.Errorf("%s was written by somebody else meanwhile, so nothing is renewed", b.legacy.Describe())
 	}
 	now := s.snapshot(number)
 	now.Version.Token = s.newest()

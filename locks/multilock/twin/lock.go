@@ -263,7 +263,7 @@ func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 			}
 			if err != nil && ctx.Err() == nil && err.Error() != trouble {
 				trouble = err.Error()
-				t.config.Lease.Logger.Error(err, "the phase is clean, and a candidate's record is perhaps still on the legacy object: leading goes on")
+				t.config.Lease.Logger.Error(err, "the phase is clean, but a candidate's record may still be on the legacy object: this candidate leads on")
 			}
 		}
 		select {

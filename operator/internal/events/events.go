@@ -154,6 +154,6 @@ func (l *eventLog) Error(err error, message string, _ ...any) {
 	l.last = why
 	l.mu.Unlock()
 	if news && l.end.Err() == nil {
-		l.Info(0, "an Event is not posted", "cause", why)
+		l.Info(0, "an Event could not be posted", "cause", why)
 	}
 }

@@ -307,7 +307,7 @@ func aLeaseOfYears(t *testing.T, g *ground) {
 		if n := c.terms(); n != 0 {
 			t.Fatalf("%d terms while the lease of years goes on", n)
 		}
-		if n := c.logged("unusually long: it is honored"); n != 1 {
+		if n := c.logged("unusually long: if the holder dies"); n != 1 {
 			t.Errorf("warned of it %d times, want once", n)
 		}
 		// The warning's advice.

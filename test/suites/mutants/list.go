@@ -606,7 +606,7 @@ var mutants = []mutant{
 	legacy, err := b.legacy.Write(ctx, at, r)`,
 		"locks/multilock/twin/TestTheLegacyLockIsWrittenFirst"},
 	{"twin", "half a renewal is one",
-		"locks/multilock/twin/both.go", `return locks.Snapshot{}, fmt.Errorf("%s was written, but not the governing lock, so that nothing is renewed: %w", b.legacy.Describe(), err)`, `return b.state(governing, legacy).snapshot(legacy.Version.Number), nil`,
+		"locks/multilock/twin/both.go", `return locks.Snapshot{}, fmt.Errorf("%s was written, but not the governing lock, so nothing is renewed: %w", b.legacy.Describe(), err)`, `return b.state(governing, legacy).snapshot(legacy.Version.Number), nil`,
 		"locks/multilock/twin/TestHalfAWriteIsAnErrorAndNoRenewal"},
 	{"twin", "two holders read as the governing one",
 		"locks/multilock/twin/state.go", `return s.disputed(), false`, `return g, false`,

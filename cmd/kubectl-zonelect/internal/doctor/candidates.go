@@ -30,7 +30,7 @@ func checkCandidates(l Lock) []Finding {
 		all = append(all, found...)
 	}
 	if fit == 0 && l.nobodyLeads() {
-		all = append(all, say(Problem, "no candidate is ready, healthy and on a ready node").do("mend one of them: see above"))
+		all = append(all, say(Problem, "no candidate is ready, healthy and on a ready node").do("repair one of them: see above"))
 	}
 	all = append(all, spread(present)...)
 	if len(all) == 0 {
@@ -46,7 +46,7 @@ func allWell(present []inspect.Candidate) Finding {
 	if slices.ContainsFunc(present, func(c inspect.Candidate) bool {
 		return c.PodState == "" && !c.InNoPod() || c.Node != "" && c.NodeState == ""
 	}) {
-		return say(Note, "%s, none unhealthy by its own word; whether all their pods and nodes are ready is not known", text)
+		return say(Note, "%s, none of them says that it is unhealthy; whether all their pods and nodes are ready is not known", text)
 	}
 	return say(OK, "%s, all ready and healthy", text)
 }
@@ -117,7 +117,7 @@ func checkEnvironment(l Lock) []Finding {
 	case !ours:
 		all = append(all, say(Note, "%s holds the lock and is not a zonelect candidate: it has no fencing token, and does not say where it is", r.Holder).do("is it client-go's elector? See %s", Page("adopt.md")))
 	case d.Pod == locks.Pod{}:
-		all = append(all, say(Warning, "%s does not say its pod: nobody can prove it dead", r.Holder).
+		all = append(all, say(Warning, "%s does not say which pod it runs in: nobody can prove it dead", r.Holder).
 			do("in a pod, mount the token of the service account, or set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API"))
 	}
 	if len(all) == 0 && len(present) > 0 {

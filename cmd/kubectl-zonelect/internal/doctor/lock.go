@@ -180,7 +180,7 @@ func checkTiming(l Lock) []Finding {
 		return nil
 	case lasts > record.MaxDuration:
 		return []Finding{say(Problem, "the Lease says that it lasts %s: after a crash the other candidates would wait as long", duration.HumanDuration(lasts)).
-			do("somebody set a senseless duration: hand the lock over (%s), or restart the holder", l.handover())}
+			do("somebody set a wrong duration: hand the lock over (%s), or restart the holder", l.handover())}
 	case lasts <= 0:
 		return []Finding{say(Problem, "the Lease does not say how long it lasts: no candidate takes it from its holder").do("a zonelect holder writes it again at once: does another program use this Lease? If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
 	default:

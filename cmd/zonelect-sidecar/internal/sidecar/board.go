@@ -161,7 +161,7 @@ func local(h http.Handler) http.Handler {
 		_, page := r.Header["Sec-Fetch-Site"]
 		switch {
 		case !isLoopback(host):
-			http.Error(w, "this answers loopback addresses and localhost alone: ask for http://"+defaultAddress, http.StatusMisdirectedRequest)
+			http.Error(w, "this answers only localhost and loopback addresses: ask for http://"+defaultAddress, http.StatusMisdirectedRequest)
 		case origin, page:
 			http.Error(w, "this answers programs, not pages in a browser: ask without the headers Origin and Sec-Fetch-Site", http.StatusForbidden)
 		default:

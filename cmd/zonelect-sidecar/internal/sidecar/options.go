@@ -92,7 +92,7 @@ func (o options) outlives(pid int) bool {
 func (o options) check() error {
 	var errs []error
 	if t := o.Timing.WithDefaults(); t.Validate() == nil && t.StopGrace < leastGrace {
-		errs = append(errs, fmt.Errorf("the StopGrace is %v, and a command cannot surely be ended in less than %v: "+
+		errs = append(errs, fmt.Errorf("the StopGrace is %v, and a command cannot be ended for certain in less than %v: "+
 			"lower --leader-elect-renew-deadline, or raise --leader-elect-lease-duration or --stop-grace", t.StopGrace, leastGrace))
 	}
 	// Whoever reaches the address can end a term.

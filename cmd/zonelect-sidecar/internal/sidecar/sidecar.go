@@ -73,7 +73,7 @@ func (o options) run(ctx context.Context, signals <-chan os.Signal) error {
 	if o.metrics != "" {
 		var err error
 		if endpoint, err = prometheus.Serve(ctx, o.metrics); err != nil {
-			return fmt.Errorf("%w: let --metrics-bind-address name a free port", err)
+			return fmt.Errorf("%w: choose a free port with --metrics-bind-address", err)
 		}
 		defer func() { _ = endpoint.Close() }() // the election is over
 		o.MeterProvider = endpoint
@@ -112,7 +112,7 @@ func serve(ctx context.Context, address string, b *board, log logr.Logger) (end 
 	var c net.ListenConfig
 	listener, err := c.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serving /leader: %w: let --address name a free port", err)
+		return nil, fmt.Errorf("serving /leader: %w: choose a free port with --address", err)
 	}
 	log.Info("serving /leader: a program that polls must have stopped this long after it sent the last request that was answered with 200",
 		"address", listener.Addr().String(), "within", b.grace.String())

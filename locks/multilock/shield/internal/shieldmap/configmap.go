@@ -92,7 +92,7 @@ func (m *ConfigMap) Change(ctx context.Context, base ownerref.Record, s State) (
 func (s State) checkChange(base ownerref.Record) error {
 	switch {
 	case base.Kind != ownerref.Shield && base.Kind != ownerref.Sealed:
-		return fmt.Errorf("what is to be changed is not a shield: %w", what(base))
+		return fmt.Errorf("the ConfigMap to change is not a shield: %w", what(base))
 	case base.Object == nil:
 		return errors.New("the version to replace was not read from this ConfigMap")
 	case base.Kind == ownerref.Shield && len(s.Presences) == 0 && !base.Armed:
@@ -108,7 +108,7 @@ func (s State) checkChange(base ownerref.Record) error {
 // there afterwards.
 func (m *ConfigMap) Remove(ctx context.Context, base ownerref.Record) error {
 	if base.Kind == ownerref.Absent || base.Kind == ownerref.Foreign && !base.Bare || base.Object == nil {
-		return m.object.Name().Explain(apierror.Delete, fmt.Errorf("what is to be removed is not ours: %w", what(base)))
+		return m.object.Name().Explain(apierror.Delete, fmt.Errorf("the ConfigMap to remove is not ours: %w", what(base)))
 	}
 	if err := m.object.Delete(ctx, base.UID, base.Object.ResourceVersion); err != nil {
 		return err

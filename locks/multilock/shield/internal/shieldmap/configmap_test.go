@@ -205,14 +205,14 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 		says string
 	}{
 		"put up armed":         {putUp(arm), "cannot be armed"},
-		"put up for nobody":    {putUp(State{}), "for ever"},
+		"put up for nobody":    {putUp(State{}), "forever"},
 		"too much to remember": {putUp(many), "at most 100"},
 
 		"change nothing":                 {changed(read(nil), one), "it is absent"},
 		"change a record made up":        {changed(ownerref.Record{Kind: ownerref.Shield}, one), "was not read from"},
 		"change a legacy lock":           {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
 		"change what is not a lock":      {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
-		"take the last presence":         {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "for ever"},
+		"take the last presence":         {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "forever"},
 		"seal what is not armed":         {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
 		"seal what was not here sealed":  {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
 		"remove nothing":                 {removed(read(nil)), "it is absent"},

@@ -106,7 +106,7 @@ func (s State) check() error {
 		return fmt.Errorf("%d legacy pods are too many to remember, at most %d are", most, record.MaxLegacyPods)
 	}
 	if len(s.Presences) == 0 && !s.Stage.Seals() {
-		return fmt.Errorf("in phase %q a shield without presences would keep legacy pods out for ever: remove it instead", s.Stage.Phase)
+		return fmt.Errorf("in phase %q a shield without presences would keep legacy pods out forever: remove it instead", s.Stage.Phase)
 	}
 	return nil
 }
