@@ -63,11 +63,14 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// TestEveryLinkOfADocumentLeadsSomewhere, and some link leads to each picture.
+// TestEveryLinkOfADocumentLeadsSomewhere, some link leads to each picture, and one of the README to each document.
 func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
 	texts := documents(t)
 	linked := map[string]bool{}
 	for name, text := range texts {
+		if filepath.Dir(name) == "docs" && !strings.Contains(texts["README.md"], "("+name+")") {
+			t.Errorf("the README has no link to %s", name)
+		}
 		for _, l := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(l[1], "://") {
 				continue
@@ -86,10 +89,7 @@ func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
 			}
 		}
 	}
-	pictures, err := filepath.Glob("pictures/*.svg")
-	if err != nil || len(pictures) == 0 {
-		t.Errorf("there are the pictures %q: %v", pictures, err)
-	}
+	pictures, _ := filepath.Glob("pictures/*.svg")
 	for _, picture := range pictures {
 		if !linked["docs/"+picture] {
 			t.Errorf("no document shows %s", picture)
@@ -97,17 +97,11 @@ func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
 	}
 }
 
-func TestTheReadmeLinksToEveryDocument(t *testing.T) {
-	texts := documents(t)
-	for name := range texts {
-		if filepath.Dir(name) == "docs" && !strings.Contains(texts["README.md"], "("+name+")") {
-			t.Errorf("the README has no link to %s", name)
-		}
-	}
-}
-
-// TestEveryTestThatADocumentNamesIsThere: a document may shorten the name after -run.
+// TestEveryTestThatADocumentNamesIsThere, and so is every target of make, and what a command runs or applies. A
+// document may shorten the name after -run.
 func TestEveryTestThatADocumentNamesIsThere(t *testing.T) {
+	makefile := read(t, "../Makefile")
+	command := regexp.MustCompile("(?:`|    |& )(?:make ([a-z]+)|(?:go run|go install|kubectl apply -k|kubectl kustomize) ([.ce][\\w./-]+))")
 	var all strings.Builder
 	for _, text := range files(t, "_test.go") {
 		all.WriteString(text)
@@ -115,7 +109,13 @@ func TestEveryTestThatADocumentNamesIsThere(t *testing.T) {
 	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`|-run[ =]'?\\^?((?:Test|Fuzz)\\w+)")
 	past := regexp.MustCompile(`git checkout .*`)
 	for name, text := range documents(t) {
-		for _, n := range named.FindAllStringSubmatch(past.ReplaceAllString(text, ""), -1) {
+		text = strings.ReplaceAll(past.ReplaceAllString(text, ""), "./suites/", "./test/suites/")
+		for _, n := range command.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat("../" + n[2]); err != nil || !strings.Contains(makefile, "\n"+n[1]) {
+				t.Errorf("%s names %q: there is none", name, n[0])
+			}
+		}
+		for _, n := range named.FindAllStringSubmatch(text, -1) {
 			want := n[2]
 			if n[1] != "" {
 				want = n[1] + "("

@@ -85,10 +85,7 @@ func TestPrometheusTakesTheRules(t *testing.T) {
 	if err != nil || testing.Short() {
 		t.Skip("its week takes seconds, and it needs promtool, which Debian's package prometheus has")
 	}
-	tests, err := filepath.Glob("../config/monitoring/prometheus/*_test.yaml")
-	if err != nil || len(tests) == 0 {
-		t.Fatalf("there are the tests %v: %v", tests, err)
-	}
+	tests, _ := filepath.Glob("../config/monitoring/prometheus/*_test.yaml") // without one promtool fails
 	check := []string{"check", "rules", "../config/monitoring/prometheus/rules.yaml"}
 	for _, args := range [][]string{check, append([]string{"test", "rules"}, tests...)} {
 		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
