@@ -45,7 +45,7 @@ func (r *Report) course() course {
 // forLife is the course off a leader-for-life lock.
 var forLife = course{
 	{To: Dual,
-		Does: "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone."},
+		Does: "By hand: roll out the operator's version that uses zonelect in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone."},
 	{From: Legacy, To: Dual, By: byAdvance,
 		Does: "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, puts the shield up in the ConfigMap's place, and leads."},
 	{From: Dual, To: Sealed, By: byAdvance,
@@ -53,9 +53,9 @@ var forLife = course{
 	{From: Sealed, To: Clean, By: byClean,
 		Does: "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. These may then be run in mode lease."},
 	{From: Dual, To: Legacy, By: byRollback,
-		Does: "The leader stops, takes the shield down and releases the Lease. If it dies before, the next candidate that gets the Lease does so. Candidates stay back until the phase is dual again, and legacy pods lead."},
+		Does: "The leader stops, takes the shield down and releases the Lease. If it dies before that, the next candidate that gets the Lease does so. Candidates stay back until the phase is dual again, and legacy pods lead."},
 	{From: Sealed, To: Dual, By: byRollback,
-		Does: "The leader gives the shield to the presences of all candidates, so that it goes when they have gone. Then the old version may be rolled out."},
+		Does: "The leader gives the shield to the presences of all candidates, so that the shield goes when they have gone. Then the old version may be rolled out."},
 	{From: Clean, To: Dual, By: byRollback,
 		Does: "The leader puts the shield up again, counts the legacy pods, and arms it."},
 }
@@ -64,7 +64,7 @@ var forLife = course{
 // be sealed.
 var byTime = course{
 	{To: Dual,
-		Does: "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Renew faster than the shortest LeaseDuration of the old ones asks for."},
+		Does: "By hand: roll out the operator's version that uses zonelect in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Give the new pods the LeaseDuration of the old ones, or a shorter one."},
 	{From: Legacy, To: Dual, By: byAdvance,
 		Does: "Candidates campaign again, for the record and the Lease together: they wait for the holder of the record."},
 	{From: Dual, To: Clean, By: byClean,
@@ -72,7 +72,7 @@ var byTime = course{
 	{From: Dual, To: Legacy, By: byRollback,
 		Does: "The leader stops and gives the record and the Lease up. Candidates stay back until the phase is dual again, and legacy electors lead."},
 	{From: Sealed, To: Dual, By: byRollback,
-		Does: "Nothing: an election record cannot be sealed, and candidates take that phase for dual. It was set by hand."},
+		Does: "Nothing: an election record cannot be sealed, and candidates treat that phase as dual. It was set by hand."},
 	{From: Clean, To: Dual, By: byRollback,
 		Does: "The leader takes the record again, unless a legacy elector holds it. Then the old version may be rolled out."},
 }

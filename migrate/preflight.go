@@ -135,7 +135,7 @@ func configMap(r Report, to Phase) Check {
 	case cm.Kind == "":
 		return c.fails("", "grant the verb get on configmaps")
 	case cm.shield.Condemned && to != Clean:
-		return c.fails(cm.shield.Lingering(), "have the finalizers removed, by whoever put them there or by hand: what is written on it does not stay")
+		return c.fails(cm.shield.Lingering(), "remove the finalizers, or have their owner do so: nothing that is written to this ConfigMap stays")
 	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.shield.Bare:
 		return c.fails("", cm.Why)
 	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):
@@ -194,7 +194,7 @@ func leader(r Report, to Phase) Check {
 func armed(r Report) Check {
 	c := Check{Name: "armed", OK: r.ConfigMap.Kind == ownerref.Shield && r.ConfigMap.Armed, Detail: "the shield is up and armed"}
 	if !c.OK {
-		return c.fails("there is no armed shield, which says that no legacy pod was left", "wait until a candidate leads: then it is armed")
+		return c.fails("there is no armed shield: legacy pods may be left", "wait until a candidate leads: then it is armed")
 	}
 	return c
 }

@@ -20,7 +20,7 @@ import (
 // Why a candidate that is about to end comes last, in the words of its presence.
 const (
 	podEnds   = "its pod is being deleted"
-	runsEnded = "it does not campaign any more"
+	runsEnded = "it no longer campaigns"
 )
 
 var errPodEnds = errors.New(podEnds)

@@ -30,7 +30,7 @@ const (
 func renewDeadline(grace time.Duration) (time.Duration, error) {
 	deadline := min(bridgeRenewDeadline, grace/2-bridgeRetryPeriod)
 	if deadline < 2*bridgeRetryPeriod {
-		return 0, fmt.Errorf("StopGrace is %v: a manager needs half of it to notice that it does not lead any more; use %v or longer",
+		return 0, fmt.Errorf("StopGrace is %v: a manager needs half of it to notice that it no longer leads; use %v or longer",
 			grace, 6*bridgeRetryPeriod)
 	}
 	return deadline, nil

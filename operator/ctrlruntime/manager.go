@@ -92,7 +92,7 @@ func elect(config *rest.Config, options ctrl.Options, o operator.Options) (*oper
 	}
 	if grace := options.GracefulShutdownTimeout; grace != nil && *grace == 0 {
 		return nil, errors.New("GracefulShutdownTimeout is 0: the manager would not tell whether its work has stopped when it is to " +
-			"release the lease; set another, or a negative one to wait for ever")
+			"release the lease; set another, or a negative one to wait forever")
 	}
 	if options.LeaderElectionResourceLockInterface != nil {
 		return nil, errors.New("LeaderElectionResourceLockInterface is set, but zonelect brings its own lock: leave it nil, or call " +

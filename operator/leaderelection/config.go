@@ -27,7 +27,7 @@ var ErrConfig = errors.New("leader election config")
 type LeaderElectionConfig struct { //nolint:revive // client-go's name
 	// Lock is a *resourcelock.LeaseLock. resourcelock.New returns one.
 	Lock resourcelock.Interface
-	// LeaseDuration is how long the others leave a silent leader the lock.
+	// LeaseDuration is how long other candidates wait for a silent leader before they take the lock.
 	LeaseDuration time.Duration
 	// RenewDeadline is how long the leader goes on without an acknowledged renewal.
 	RenewDeadline time.Duration
