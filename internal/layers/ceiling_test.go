@@ -29,7 +29,7 @@ var ceiling = map[string]int{
 	"lines of tests":        45800,
 	"tokens of code":        161826,
 	"tokens of tests":       396605,
-	"words of Markdown":     28026,
+	"words of Markdown":     27950,
 	"direct requirements":   9,   // of the root module
 	"exported names":        215, // of the root module, without fields
 	"options":               19,  // fields of operator.Options
