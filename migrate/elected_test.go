@@ -4,6 +4,7 @@
 package migrate_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,20 +34,20 @@ func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*twi
 	return s.elect(lock, c.Candidate)
 }
 
-// elects makes a legacy elector hold the record, or nobody, renewed now.
+// elects makes a legacy elector hold the record, or nobody, renewed now, even if the test ends meanwhile.
 func (s *stage) elects(kind annotation.Kind, holder string) {
 	s.T.Helper()
 	lock, err := annotation.New(annotation.Config{Client: apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	now, err := lock.Read(s.T.Context())
+	now, err := lock.Read(context.Background())
 	if err != nil {
 		s.T.Fatal(err)
 	}
 	r := now.Record
 	r.Holder, r.LeaseDuration, r.RenewTime = holder, 15*time.Second, time.Now().Truncate(time.Second)
-	if _, err := lock.Write(s.T.Context(), now.Version, r); err != nil {
+	if _, err := lock.Write(context.Background(), now.Version, r); err != nil {
 		s.T.Error(err)
 	}
 }
