@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -36,21 +37,6 @@ type Check struct {
 // is among those that are.
 func (c Check) Passes(acknowledged ...string) bool {
 	return c.OK || c.Acknowledgeable && slices.Contains(acknowledged, c.Name)
-}
-
-// Preflight checks whether a step from the current phase to another is safe. If legacy pods have
-// finished, it waits up to twelve seconds for heartbeats of their kubelets.
-func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
-	o := &observer{Migration: m}
-	r, err := o.look(ctx)
-	if err == nil && order(r, "", to).OK {
-		err = o.settle(ctx, r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	_, checks, err := o.check(ctx, to)
-	return checks, err
 }
 
 // kubeletPatience is how long to wait for a kubelet's heartbeat, to learn whether the status
@@ -79,7 +65,7 @@ func (o *observer) check(ctx context.Context, to Phase) (Report, []Check, error)
 		return r, checks, nil // the rest would be about another step
 	}
 	lock := configMap
-	if r.legacy.Elected {
+	if r.Legacy.Lock.Elected {
 		lock = electionRecord
 	}
 	checks = append(checks, lock(r, to), candidates(r, to))
@@ -114,7 +100,7 @@ func order(r Report, by string, to Phase) Check {
 		c.Detail, c.ToDo = "no phase is on record", r.begin()
 	case r.Phase == to:
 		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"
-	case r.legacy.Elected && by == byAdvance && r.Phase == Dual:
+	case r.Legacy.Lock.Elected && by == byAdvance && r.Phase == Dual:
 		c.ToDo = "an election record ends by time and cannot be sealed: finish the rollout, and then clean"
 	default:
 		c.ToDo = "take one step at a time, as the plan says"
@@ -129,17 +115,17 @@ func (c Check) fails(detail, toDo string) Check {
 }
 
 func configMap(r Report, to Phase) Check {
-	cm := r.ConfigMap
-	c := Check{Name: "configmap", OK: true, Detail: fmt.Sprintf("%s is %s", cm.Name, cmp.Or(string(cm.Kind), "not known"))}
+	cm, name := r.Legacy.Shield, r.Legacy.Lock.Name
+	c := Check{Name: "configmap", OK: true, Detail: fmt.Sprintf("%s is %s", name, cmp.Or(string(cm.Kind), "not known"))}
 	switch {
 	case cm.Kind == "":
 		return c.fails("", "grant the verb get on configmaps")
-	case cm.shield.Condemned && to != Clean:
-		return c.fails(cm.shield.Lingering(), "have the finalizers removed, by whoever put them there or by hand: what is written on it does not stay")
-	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.shield.Bare:
+	case cm.Condemned && to != Clean:
+		return c.fails(cm.Lingering(), "have the finalizers removed, by whoever put them there or by hand: what is written on it does not stay")
+	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.Bare:
 		return c.fails("", cm.Why)
 	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):
-		return c.fails(fmt.Sprintf("%s is the lock of legacy pod %s, though the phase is %s", cm.Name, cm.Owner, r.Phase),
+		return c.fails(fmt.Sprintf("%s is the lock of legacy pod %s, though the phase is %s", name, cm.Owner, r.Phase),
 			"remove that pod, wait until the ConfigMap has gone with it, and try again")
 	case cm.Kind != ownerref.Sealed && to == Clean && cm.Kind != ownerref.Absent:
 		return c.fails("", "wait until the candidates have sealed it")
@@ -171,17 +157,18 @@ func candidates(r Report, to Phase) Check {
 // leader checks that the holder of the Lease, which does the work (M3), is alive and takes
 // part.
 func leader(r Report, to Phase) Check {
-	c, l, h := Check{Name: "leader", OK: true}, r.Lease, r.holder()
+	c, l, h := Check{Name: "leader", OK: true}, r.said, r.holder()
 	switch {
-	case !l.Exists:
+	case r.lease == nil:
 		return c.fails("the Lease does not exist", "start a candidate, or find out why none may write it")
 	case l.Holder == "":
 		return c.fails("nobody holds the Lease", "find out why no candidate leads: the leader does what the phase says")
-	case l.Expired:
-		return c.fails(fmt.Sprintf("%q holds the Lease, and has not renewed it since %v, by the clock of this machine", l.Holder, l.Renewed),
+	case r.expired:
+		return c.fails(fmt.Sprintf("%q holds the Lease, and has not renewed it since %v, by the clock of this machine", l.Holder, l.RenewTime),
 			"find out why no candidate leads, or set this machine's clock: the leader does what the phase says")
 	case h == nil:
-		c.Acknowledgeable = to == Dual && l.Ours // then it stops by itself
+		_, ours := inspect.DetailsOf(l)
+		c.Acknowledgeable = to == Dual && ours // then it stops by itself
 		return c.fails(fmt.Sprintf("%q holds the Lease and does not take part in the migration", l.Holder), "stop it, so that a candidate takes over")
 	}
 	c.Detail = h.Name() + " renews the Lease"
@@ -192,7 +179,7 @@ func leader(r Report, to Phase) Check {
 }
 
 func armed(r Report) Check {
-	c := Check{Name: "armed", OK: r.ConfigMap.Kind == ownerref.Shield && r.ConfigMap.Armed, Detail: "the shield is up and armed"}
+	c := Check{Name: "armed", OK: r.Legacy.Kind == ownerref.Shield && r.Legacy.Armed, Detail: "the shield is up and armed"}
 	if !c.OK {
 		return c.fails("there is no armed shield, which says that no legacy pod was left", "wait until a candidate leads: then it is armed")
 	}
@@ -200,7 +187,10 @@ func armed(r Report) Check {
 }
 
 func presumed(r Report) Check {
-	all := r.ConfigMap.Presumed
+	var all []string
+	for _, p := range r.Legacy.Shield.Presumed {
+		all = append(all, p.String())
+	}
 	c := Check{Name: "presumed", OK: len(all) == 0, Detail: "no legacy pod is presumed gone"}
 	if !c.OK {
 		return c.fails("legacy pods count as gone though nothing proves it: "+strings.Join(all, ", "), "make sure that their nodes are off, and remove the pods, or the nodes")
@@ -219,7 +209,7 @@ func selected(r Report) Check {
 		return c.fails(fmt.Sprintf("the selector %q is not known to match these, which were seen to hold the legacy lock: %s", r.selector, strings.Join(r.unmatched, ", ")),
 			"give a selector that matches the operator's old pods and new ones; if these pods' labels are not known, make sure that no other pod uses the legacy lock")
 	case len(r.holders) == 0:
-		c.Detail = fmt.Sprintf("nobody was seen to hold the legacy lock %s: if an old version ran meanwhile, that name is wrong", r.ConfigMap.Name)
+		c.Detail = fmt.Sprintf("nobody was seen to hold the legacy lock %s: if an old version ran meanwhile, that name is wrong", r.Legacy.Lock.Name)
 	}
 	return c
 }
@@ -248,7 +238,7 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 		return fails("they could not be counted", strings.Join(r.Problems, "; "))
 	case to == Legacy && len(names) == 0:
 		return fails("no legacy pod is there to lead", "roll the operator back to its old version: without a legacy pod nobody leads")
-	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.legacy.Elected):
+	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.Legacy.Lock.Elected):
 		return c, false // the record answers this
 	case r.Phase == Legacy:
 		c.Detail = "the candidates wait until these pods are gone or no longer lead: " + c.Detail

@@ -29,8 +29,14 @@ type Legacy struct {
 	// Lingering says that the object was deleted, and what keeps it.
 	Lingering string `json:"lingering,omitempty"`
 
-	stage record.Stage // that the object carries
-	why   string       // what is odd about it
+	// Lock is where the object was looked for and, if no Lease says that, which kind of lock it is.
+	Lock record.Legacy `json:"-"`
+	// Shield is a ConfigMap as package ownerref recognizes it; zero for the object of an election record.
+	Shield ownerref.Record `json:"-"`
+	// Ours says that a zonelect program wrote the holder of an election record.
+	Ours bool `json:"-"`
+	// Why is what is odd about the object.
+	Why string `json:"-"`
 }
 
 // ReadElected returns client-go's election record in the annotations of an object; found is
@@ -54,22 +60,22 @@ var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpo
 // ObjectOf names the object of a legacy lock as kubectl does.
 func ObjectOf(lock record.Legacy) string { return objectKinds[lock.Resource] + "/" + lock.Name }
 
-// legacyLock says where the legacy lock is; its name is empty if there is no reason to look
-// for one.
-func (e Election) legacyLock() (lock record.Legacy) {
+// LegacyLock says which lock is moved, and whether the Lease says that one is: if not, it may be
+// one of the lock's name.
+func (e Election) LegacyLock() (lock record.Legacy, moves bool) {
 	if e.Lease != nil {
-		lock = record.ReadLegacy(e.Lease.Annotations)
+		lock, moves = record.ReadLegacy(e.Lease.Annotations), record.ReadStage(e.Lease.Annotations).Phase != ""
 	}
-	if lock == (record.Legacy{}) && (e.Lease == nil || record.ReadStage(e.Lease.Annotations).Phase != "") {
-		return record.Legacy{Resource: record.ConfigMaps, Name: e.Name}
+	if lock != (record.Legacy{}) {
+		return lock, true
 	}
-	return lock
+	return record.Legacy{Resource: record.ConfigMaps, Name: e.Name}, moves
 }
 
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) *Legacy {
 	r := ownerref.Recognize(cm)
-	o := &Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), stage: record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}, why: r.Why}
+	o := &Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), Shield: r, Why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}
@@ -83,8 +89,9 @@ func elected(annotations map[string]string) *Legacy {
 	case !found:
 		return &Legacy{Kind: ownerref.Absent}
 	case err != nil:
-		return &Legacy{Kind: ownerref.Foreign, why: err.Error()}
+		return &Legacy{Kind: ownerref.Foreign, Why: err.Error()}
 	default:
-		return &Legacy{Kind: ElectionRecord, Holder: said.HolderIdentity}
+		ours := said.HolderIdentity != "" && annotations[record.AnnotationHolder] == said.HolderIdentity
+		return &Legacy{Kind: ElectionRecord, Holder: said.HolderIdentity, Ours: ours}
 	}
 }

@@ -68,14 +68,14 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"no owner, but a record":      {apitest.ConfigMap(notes{recordKey: "{}"}), Record{Kind: Foreign, Why: "election record"}},
 		"another program's dependent": {holding(other, apitest.ConfigMap(nil, a)), Record{Kind: Foreign, Why: "holds data"}},
 
-		"a shield":                       {apitest.ConfigMap(dual, a, b), Record{Kind: Shield, Presences: aAndB, Armed: true, Phase: "dual", Step: 1, Seen: seen}},
-		"of a newer Lease API":           {apitest.ConfigMap(dual, a, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v2", Kind: "Lease", Name: "lock.b", UID: "lease-b"}), Record{Kind: Shield, Presences: aAndB, Armed: true, Phase: "dual", Step: 1, Seen: seen}},
+		"a shield":                       {apitest.ConfigMap(dual, a, b), Record{Kind: Shield, Presences: aAndB, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
+		"of a newer Lease API":           {apitest.ConfigMap(dual, a, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v2", Kind: "Lease", Name: "lock.b", UID: "lease-b"}), Record{Kind: Shield, Presences: aAndB, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
 		"unarmed":                        {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a), Record{Kind: Shield, Presences: aAndB[:1]}},
 		"armed by hand":                  {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "true"}, a), Record{Kind: Shield, Presences: aAndB[:1]}},
 		"restored from a copy":           {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "another", record.AnnotationLegacyPods: old}, a), Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}},
-		"to which data was added":        {holding(other, apitest.ConfigMap(dual, a)), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Phase: "dual", Step: 1, Seen: seen}},
+		"to which data was added":        {holding(other, apitest.ConfigMap(dual, a)), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
 		"stripped of its annotations":    {apitest.ConfigMap(nil, a, b), Record{Kind: Shield, Presences: aAndB}},
-		"stripped of its owners":         {apitest.ConfigMap(dual), Record{Kind: Shield, Armed: true, Phase: "dual", Step: 1, Seen: seen}},
+		"stripped of its owners":         {apitest.ConfigMap(dual), Record{Kind: Shield, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
 		"of pods presumed gone":          {apitest.ConfigMap(notes{record.AnnotationPresumedGone: old}, a), Record{Kind: Shield, Presences: aAndB[:1], Presumed: seen}},
 		"of all but who was seen":        {apitest.ConfigMap(notes{record.AnnotationLegacyPods: old}), Record{Kind: Shield, Seen: seen}},
 		"with a pod among its owners":    {apitest.ConfigMap(dual, a, pod), Record{Kind: Foreign, Why: "Pod p (v1)"}},
@@ -84,10 +84,10 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"with an election record on it":  {apitest.ConfigMap(notes{recordKey: "{}", record.AnnotationShieldArmed: "u"}, a), Record{Kind: Foreign, Why: "election record"}},
 		"garbage where its stage stands": {apitest.ConfigMap(notes{record.AnnotationPhase: "x", record.AnnotationLegacyPods: `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]}, a), Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}},
 
-		"sealed":              {apitest.ConfigMap(sealed), Record{Kind: Sealed, Armed: true, Phase: "sealed", Step: 2}},
-		"sealed, recreated":   {apitest.ConfigMap(notes{record.AnnotationPhase: "sealed", record.AnnotationShieldArmed: "false"}), Record{Kind: Sealed, Phase: "sealed"}},
-		"clean":               {apitest.ConfigMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Phase: "clean"}},
-		"sealed, with owners": {apitest.ConfigMap(sealed, a), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Phase: "sealed", Step: 2}},
+		"sealed":              {apitest.ConfigMap(sealed), Record{Kind: Sealed, Armed: true, Stage: record.Stage{Phase: "sealed", Step: 2}}},
+		"sealed, recreated":   {apitest.ConfigMap(notes{record.AnnotationPhase: "sealed", record.AnnotationShieldArmed: "false"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "sealed"}}},
+		"clean":               {apitest.ConfigMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "clean"}}},
+		"sealed, with owners": {apitest.ConfigMap(sealed, a), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: "sealed", Step: 2}}},
 		"sealed, with a pod":  {apitest.ConfigMap(sealed, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

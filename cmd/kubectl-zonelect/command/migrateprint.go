@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -21,22 +20,18 @@ func printPlan(out io.Writer, plan migrate.Plan) error {
 	line := func(about, text string) { tell(out, "%-13s%s\n", about+":", text) }
 	line("Lock", r.Namespace+"/"+r.Lock)
 	phase := r.Phase
-	if phase == "" && r.ConfigMap.Kind == ownerref.Legacy {
+	if phase == "" && r.Legacy.Kind == ownerref.Legacy {
 		phase = migrate.Legacy // as in status: the migration has not begun
 	}
 	line("Phase", phaseText(phase))
 	lease := "absent"
-	if l := r.Lease; l.Exists {
-		lease = heldBy(inspect.Leader{Identity: l.Holder, Zone: l.Zone})
+	if l := r.Lease; l != nil {
+		lease = "held by " + cmp.Or(l.String(), "nobody")
 	}
 	line("Lease", lease)
-	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
-		line("Record", inspect.ObjectOf(lock)+": "+heldBy(inspect.Leader{Identity: r.Record().Holder}))
-	} else {
-		line("ConfigMap", configMapText(r.ConfigMap))
-	}
+	line("Legacy lock", lockText(r.Legacy))
 	line("Candidates", cmp.Or(byZone(inspect.ByZone(r.Candidates)), "none"))
-	line("Legacy pods", legacyText(r))
+	line("Legacy pods", podsText(r))
 	for _, text := range r.Problems {
 		line("Problem", text)
 	}
@@ -54,23 +49,18 @@ func printPlan(out io.Writer, plan migrate.Plan) error {
 
 func phaseText(phase migrate.Phase) string { return cmp.Or(string(phase), none) }
 
-func heldBy(l inspect.Leader) string {
-	l.Identity = cmp.Or(l.Identity, "nobody")
-	return "held by " + l.String()
-}
-
-func configMapText(c migrate.ConfigMapReport) string {
-	text := c.Name + ": " + cmp.Or(string(c.Kind), "not known")
-	if c.Owner != "" {
-		text += " lock of pod " + podName(c.Owner)
+func lockText(l inspect.Legacy) string {
+	text := inspect.ObjectOf(l.Lock) + ": " + cmp.Or(string(l.Kind), "not known")
+	if l.Holder != "" {
+		text += ", held by " + l.Holder
 	}
-	if c.Armed {
+	if l.Armed {
 		text += ", armed"
 	}
 	return text
 }
 
-func legacyText(r migrate.Report) string {
+func podsText(r migrate.Report) string {
 	if !r.Counted {
 		return "not known"
 	}

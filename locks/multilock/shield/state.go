@@ -230,7 +230,7 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 		s.inside, s.outside, s.settled = inside, now, now.Add(settle)
 	}
 	s.record, s.known = r, true
-	s.stage = s.stage.Later(shieldmap.StageOf(r))
+	s.stage = s.stage.Later(r.Stage)
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Presumed
 	}
