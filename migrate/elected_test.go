@@ -4,7 +4,6 @@
 package migrate_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/multilock/twin"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -62,7 +62,8 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 			t := s.T
 			s.runs("old")
 			s.elects(kind, "old_1")
-			if r := s.report(); r.Legacy.Lock.String() != fmt.Sprintf("annotation/%s/lock", kind) || r.Legacy.Kind != "record" || len(r.Problems) != 0 {
+			r, lock := s.report(), record.Legacy{Resource: string(kind), Name: "lock", Elected: true}
+			if r.Legacy.Lock != lock || r.Legacy.Kind != "record" || len(r.Problems) != 0 {
 				t.Errorf("at first there is %+v", r)
 			}
 			p, err := s.Plan(t.Context())

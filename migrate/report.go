@@ -43,7 +43,7 @@ type Report struct {
 	said      locks.Record          // what it says
 	onLease   record.Stage
 	moves     bool                  // the Lease says that a lock is moved
-	expired   bool                  // the holder has not renewed it in time, by the clock of this machine, which may be wrong
+	expired   bool                  // by the clock of this machine, which may be wrong
 	holders   []record.LegacyHolder // that were seen to hold the legacy lock
 	selector  string                // of the operator's pods; empty if it is not known
 	unmatched []string              // the holders that it is not known to match

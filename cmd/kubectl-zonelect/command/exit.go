@@ -32,7 +32,7 @@ func usage(format string, args ...any) error {
 }
 
 // refused is the error of a command that changed nothing, because the change would not be
-// safe or was not confirmed.
+// safe or --yes is missing.
 func refused(format string, args ...any) error {
 	return failure{fmt.Errorf(format, args...), exitRefused}
 }

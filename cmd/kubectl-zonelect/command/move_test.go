@@ -314,7 +314,6 @@ func TestWhoInterruptsACommandIsToldWhatItHasChanged(t *testing.T) {
 				w.announce("op", "op-za", "za", "")
 				w.announce("op", "op-zb", "zb", "")
 				w.putLease(newLease("op", "op-za_1", "za", phased(record.PhaseDual, 1)))
-				w.asks = true
 				ctx, stop := context.WithCancel(t.Context())
 				time.AfterFunc(2*time.Second, stop)
 				var out, errOut buffer

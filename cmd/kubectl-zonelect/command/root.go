@@ -62,7 +62,7 @@ Exit codes:
   1  an error, a problem that doctor or audit found, a promise that demo saw broken, or a
      leader that stayed in an evacuated zone
   2  the command line is wrong
-  3  refused: the step is not safe now, or you did not confirm it; nothing was changed
+  3  refused: the step is not safe now, or --yes is missing; nothing was changed
 
 The ClusterRole zonelect-NAME that a command names is made by
   kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME
