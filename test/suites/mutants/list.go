@@ -703,7 +703,7 @@ var mutants = []mutant{
 		`func most(d time.Duration) time.Duration { return d }`,
 		"cmd/zonelect-sidecar/internal/sidecar/TestACommandIsKilledAFifthOfItsTimeBeforeTheLibraryCountsOnItsEnd"},
 	{"sidecar", "the lock is released though processes of the command are left",
-		"cmd/zonelect-sidecar/internal/sidecar/process.go", `	for leftBehind(p.pid) {`, `	for false && leftBehind(p.pid) {`,
+		"cmd/zonelect-sidecar/internal/sidecar/process.go", `	for leftBehind() {`, `	for false && leftBehind() {`,
 		"cmd/zonelect-sidecar/internal/sidecar/TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft"},
 	{"sidecar", "the lock is released when the command has been asked to stop",
 		"cmd/zonelect-sidecar/internal/sidecar/command.go", `			p.signal(syscall.SIGTERM)

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 package sidecar
 
@@ -12,7 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is a command that runs in a session of its own, and so in a process group of its own.
@@ -28,7 +29,7 @@ type process struct {
 // start starts a command. The kernel kills a command when the thread ends that started it
 // (Pdeathsig), so that thread waits for its end.
 func start(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p, started := &process{cmd: cmd, gone: make(chan struct{})}, make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -53,7 +54,7 @@ func (p *process) reap() {
 	_ = p.cmd.Wait()                          // its state says what came of it
 	p.reaped = true
 	p.mu.Unlock()
-	for leftBehind(p.pid) {
+	for leftBehind() {
 		time.Sleep(2 * time.Millisecond) // they have been killed, and take a moment
 	}
 }
@@ -95,13 +96,6 @@ func (p *process) code() int {
 
 // awaitEnd waits until a child has ended, and leaves it unreaped, so that its ID stays taken.
 func awaitEnd(pid int) {
-	const byPID = 1
-	var info [16]uint64 // room for a siginfo_t
-	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)),
-			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if errno != syscall.EINTR {
-			return
-		}
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }

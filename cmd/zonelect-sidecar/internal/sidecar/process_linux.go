@@ -10,19 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-)
 
-// attributes lets the kernel kill the command if this process dies.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-}
+	"golang.org/x/sys/unix"
+)
 
 // adopt makes this process the parent of all that a command leaves behind, as the first process
 // of a container is anyway.
 func adopt() error {
-	const setChildSubreaper = 36 // prctl(2)
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
-		return fmt.Errorf("becoming the parent of what a command leaves behind: %w", errno)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("becoming the parent of what a command leaves behind: %w", err)
 	}
 	_, err := orphans(0)
 	return err
@@ -86,7 +82,7 @@ func reapOrphans(command int) {
 // leftBehind kills and reaps what a command that has been reaped has left behind, and reports
 // whether there was any. When a process ends, its children become those of this process, so
 // nothing is left if this process has no child.
-func leftBehind(int) bool {
+func leftBehind() bool {
 	all, err := orphans(0)
 	for _, c := range all {
 		if c.group > 1 { // as it was, until c is reaped; those of a group cannot fork their way out of this
