@@ -593,11 +593,11 @@ var mutants = []mutant{
 	{"twin", "the Lease is written before the legacy record",
 		"locks/multilock/twin/both.go", `legacy, err := b.legacy.Write(ctx, at, r)
 	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, err
 	}
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)`, `governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, err
 	}
 	legacy, err := b.legacy.Write(ctx, at, r)`,
 		"locks/multilock/twin/TestTheLegacyLockIsWrittenFirst"},
