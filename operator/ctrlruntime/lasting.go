@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -241,9 +242,7 @@ func (m *Lasting) campaign(ctx context.Context) error {
 		}
 		wait := time.Second << (failed - 1)
 		m.GetLogger().Error(err, "a term has ended with an error: this process campaigns again", "after", wait, "failed", failed)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if sleep.For(ctx, wait) != nil {
 			return nil
 		}
 	}
