@@ -10,9 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
@@ -194,13 +192,13 @@ func (l *leadership) lead(leading context.Context, term election.Term) error {
 		why = errors.New("ReleaseOnCancel is not set")
 	default:
 		l.stops <- stop{term, time.Now().Add(term.TrustedFor())}
-		patience := time.NewTimer(l.config.patience())
-		defer patience.Stop()
+		obeyed := false
 		select {
 		case <-work.returned:
-		case <-patience.C:
+			obeyed = work.obeyed
+		case <-time.After(l.config.patience()):
 		}
-		if l.ctx.Err() != nil || work.isOver() && work.obeyed {
+		if l.ctx.Err() != nil || obeyed {
 			l.releases.Store(true)
 			return nil
 		}
@@ -213,10 +211,8 @@ func (l *leadership) lead(leading context.Context, term election.Term) error {
 // record records an event at the lock.
 func (le *LeaderElector) record(what string) {
 	if to := le.lock.LockConfig.EventRecorder; to != nil {
-		lease := &coordinationv1.Lease{
-			TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
-			ObjectMeta: le.lock.LeaseMeta,
-		}
+		of := le.lock.LeaseMeta
+		lease := &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: of.Namespace, Name: of.Name}
 		to.Eventf(lease, corev1.EventTypeNormal, "LeaderElection", "%s %s", le.lock.Identity(), what)
 	}
 }
@@ -276,18 +272,13 @@ func (w *work) end() {
 	w.ended.CompareAndSwap(nil, &now)
 }
 
-// isOver reports whether it has returned.
-func (w *work) isOver() bool {
-	select {
-	case <-w.returned:
-		return true
-	default:
-		return false
-	}
-}
-
 // overdue reports whether it goes on for longer than that after the end of its leadership.
 func (w *work) overdue(tolerable time.Duration) bool {
-	ended := w.ended.Load()
-	return !w.isOver() && ended != nil && time.Since(*ended) > tolerable
+	select {
+	case <-w.returned:
+		return false
+	default:
+		ended := w.ended.Load()
+		return ended != nil && time.Since(*ended) > tolerable
+	}
 }
