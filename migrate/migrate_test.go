@@ -29,7 +29,7 @@ func TestThereAndBackAgain(t *testing.T) {
 		if r := s.report(); r.Phase != migrate.Dual || r.Legacy.Kind != ownerref.Legacy || len(r.LegacyPods) != 1 {
 			t.Errorf("at first there is %+v", r)
 		}
-		s.refuses(s.Advance, migrate.Options{}, "armed", "legacy-pods")
+		s.refuses(s.Advance, migrate.Options{}, "configmap", "legacy-pods")
 		s.vanishes("old")
 		s.follows(migrate.Dual)
 		term := s.leading()

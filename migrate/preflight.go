@@ -20,10 +20,10 @@ import (
 
 // Check is one condition of a step.
 type Check struct {
-	// Name is order (of the steps), configmap (what it is), record (which side holds it), candidates (in
-	// mode auto), leader (is alive), armed (the shield), presumed (gone, by M11), legacy-pods (may lead
-	// still), selector (it matches the pods that were seen to hold the legacy lock) or no-way-back (only a
-	// person can know).
+	// Name is order (of the steps), configmap (what it is; before it is sealed it is an armed shield, and no
+	// pod is presumed gone), record (which side holds it), candidates (in mode auto), leader (is alive),
+	// legacy-pods (may lead still), selector (it matches the pods that were seen to hold the legacy lock) or
+	// no-way-back (only a person can know).
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
@@ -74,7 +74,7 @@ func (o *observer) check(ctx context.Context, to Phase) (Report, []Check, error)
 	}
 	switch to {
 	case Sealed:
-		checks = append(checks, selected(r), armed(r), presumed(r))
+		checks = append(checks, selected(r))
 	case Clean:
 		checks = append(checks, selected(r), noWayBack)
 	}
@@ -129,6 +129,10 @@ func configMap(r Report, to Phase) Check {
 			"remove that pod, wait until the ConfigMap has gone with it, and try again")
 	case cm.Kind != ownerref.Sealed && to == Clean && cm.Kind != ownerref.Absent:
 		return c.fails("", "wait until the candidates have sealed it")
+	case to == Sealed && (cm.Kind != ownerref.Shield || !cm.Armed):
+		return c.fails("there is no armed shield, which says that no legacy pod was left", "wait until a candidate leads: then it is armed")
+	case to == Sealed && len(cm.Presumed) > 0:
+		return c.fails("legacy pods count as gone though nothing proves it: "+fmt.Sprint(cm.Presumed), "make sure that their nodes are off, and remove the pods, or the nodes")
 	}
 	return c
 }
@@ -174,26 +178,6 @@ func leader(r Report, to Phase) Check {
 	c.Detail = h.Name() + " renews the Lease"
 	if h.Waiting != "" {
 		c.Detail += ", and waits: " + h.Waiting
-	}
-	return c
-}
-
-func armed(r Report) Check {
-	c := Check{Name: "armed", OK: r.Legacy.Kind == ownerref.Shield && r.Legacy.Armed, Detail: "the shield is up and armed"}
-	if !c.OK {
-		return c.fails("there is no armed shield, which says that no legacy pod was left", "wait until a candidate leads: then it is armed")
-	}
-	return c
-}
-
-func presumed(r Report) Check {
-	var all []string
-	for _, p := range r.Legacy.Shield.Presumed {
-		all = append(all, p.String())
-	}
-	c := Check{Name: "presumed", OK: len(all) == 0, Detail: "no legacy pod is presumed gone"}
-	if !c.OK {
-		return c.fails("legacy pods count as gone though nothing proves it: "+strings.Join(all, ", "), "make sure that their nodes are off, and remove the pods, or the nodes")
 	}
 	return c
 }
