@@ -275,11 +275,3 @@ func TestARecordThatWasRemovedIsNotReleased(t *testing.T) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
 }
-
-func TestWhatWouldBeCutIsNotWritten(t *testing.T) {
-	r := held()
-	r.LeaseDuration = 1900 * time.Millisecond
-	if err := write(&corev1.ConfigMap{}, r); !errors.Is(err, record.ErrUnwritable) {
-		t.Errorf("%v, want ErrUnwritable", err)
-	}
-}

@@ -122,12 +122,12 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
 	var errs [2]error
-	t.lease, t.phase, errs[0] = candidate.NewLease(c.Config, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	t.lease, t.phase, errs[0] = candidate.NewLease(c.Config, c.Mode, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
 	t.record, errs[1] = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
 		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
 	})
-	if err := errors.Join(append([]error{candidate.CheckMode(c.Mode), c.Timing.Validate()}, errs[:]...)...); err != nil {
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
 	t.presence = candidate.NewKeeper(c.Config, c.Mode, false, t.phase.Changed())
