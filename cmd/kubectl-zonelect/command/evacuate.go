@@ -203,13 +203,8 @@ func (e *evacuation) print(all []*move, done string) error {
 		if !e.everywhere {
 			name = m.Name
 		}
-		row := []string{name, "", "", result}
-		for i, leader := range []*inspect.Leader{m.from, m.to} {
-			if leader != nil {
-				row[i+1] = leader.String()
-			}
-		}
-		rows = append(rows, row)
+		from, to := cmp.Or(m.from, &inspect.Leader{}), cmp.Or(m.to, &inspect.Leader{})
+		rows = append(rows, []string{name, from.String(), to.String(), result})
 	}
 	err := printTable(e.env.streams.Out, []string{"Lock", "From", "To", "Result"}, rows)
 	switch {
