@@ -24,9 +24,6 @@ type environment struct {
 	now     func() time.Time
 	// connect makes the clients; it is called once the flags are read.
 	connect func() (clients, error)
-	// changed is what people are told who interrupt a command: what it has changed or done, or that it
-	// has changed nothing. It is empty for most commands that only read.
-	changed string
 	begun   bool // the command line made sense
 	role    role // of the command
 	// restConfig says how demo's candidates reach the cluster.

@@ -5,9 +5,6 @@ package command
 
 import "fmt"
 
-// nothing is what commands have changed until they say otherwise.
-const nothing = "nothing was changed"
-
 // The exit codes, as the help of the root command lists them.
 const (
 	exitOK      = 0

@@ -66,7 +66,6 @@ func newHandover(env *environment) *cobra.Command {
 
 func (h *handover) run(ctx context.Context, name string) error {
 	var err error
-	h.env.changed = nothing
 	if h.cluster, err = h.env.cluster("shift", false); err != nil {
 		return err
 	}
@@ -92,7 +91,6 @@ func (h *handover) run(ctx context.Context, name string) error {
 	case h.dryRun:
 		return say(h.env.streams.Out, "%s, the leader of lock %s, would be asked to hand over (dry run)\n", leader, name)
 	}
-	h.env.changed = "whether the leader was asked is not known: see 'kubectl zonelect status " + name + "'"
 	if err := h.ask(ctx, m, request); err != nil {
 		return err
 	}
@@ -122,11 +120,9 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 	case err != nil:
 		return err
 	case !m.over():
-		h.env.changed = "the leader was asked, and may hand over yet"
 		if err := h.takeBack(ctx, m, request); err != nil {
 			return fmt.Errorf("the request stays on the Lease: %w", err)
 		}
-		h.env.changed += "; the request was taken back"
 		return cmp.Or(ctx.Err(), fmt.Errorf("lock %s was not handed over within %s: %s", m.Name, h.timeout, m.waits))
 	case m.refused != "":
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.Name, m.refused)

@@ -146,15 +146,11 @@ func (m *migration) plan(ctx context.Context) error {
 
 // step checks a step, takes it if it may, and waits.
 func (m *migration) step(ctx context.Context, by string, take taking) error {
-	m.env.changed = nothing
 	unasked := !m.yes && !m.dryRun
 	m.dryRun = m.dryRun || unasked
 	said := m.waits()
 	out, err := take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: m.dryRun, Acknowledge: m.acknowledge})
 	said()
-	if out.Step > 0 && !m.dryRun {
-		m.env.changed = "phase " + string(out.To) + " may be on record, and the candidates then follow it: see 'kubectl zonelect migrate plan " + m.name + "'"
-	}
 	err = m.report(by, out, err)
 	switch {
 	case err == nil && unasked:

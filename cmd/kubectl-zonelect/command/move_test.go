@@ -297,37 +297,18 @@ func TestWhatAnEvacuationCannotDoItSays(t *testing.T) {
 	})
 }
 
-// TestWhoInterruptsACommandIsToldWhatItHasChanged, and while it waits, what for.
-func TestWhoInterruptsACommandIsToldWhatItHasChanged(t *testing.T) {
-	for name, tc := range map[string]struct{ line, waits, told string }{
-		"a handover": {
-			"handover op", "waiting up to 1m0s for op-za_1 to hand lock op over\n",
-			"interrupted: the leader was asked, and may hand over yet; the request was taken back\n",
-		},
-		"an evacuation": {
-			"evacuate za", "waiting up to 1m0s for 1 leader to leave zone za\n",
-			"interrupted: the locks are marked, and leaders go on leaving zone za: 'kubectl zonelect restore za' ends that\n",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
-				w.announce("op", "op-za", "za", "")
-				w.announce("op", "op-zb", "zb", "")
-				w.putLease(newLease("op", "op-za_1", "za", phased(record.PhaseDual, 1)))
-				ctx, stop := context.WithCancel(t.Context())
-				time.AfterFunc(2*time.Second, stop)
-				var out, errOut buffer
-				began := time.Now()
-				code := w.start(ctx, &out, &errOut, strings.Fields(tc.line)...)
-				if said := errOut.String(); code != exitInterrupted || !strings.Contains(said, tc.waits) || !strings.HasSuffix(said, tc.told) || time.Since(began) != 2*time.Second {
-					t.Errorf("exit code %d after %v, %s", code, time.Since(began), said)
-				}
-				if asked := w.annotations("op")[record.AnnotationRequest]; asked != nil {
-					t.Errorf("the request stays: %v", asked)
-				}
-			})
-		})
-	}
+// TestAHandoverThatIsInterruptedTakesItsRequestBack, and says while it waits what for.
+func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.putLease(newLease("op", "op-za_1", "za"))
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		defer stop()
+		var out, errOut buffer
+		code := w.start(ctx, &out, &errOut, "handover", "op", "--timeout", "1h")
+		if asked := w.annotations("op")[record.AnnotationRequest]; asked != nil || code == exitOK || !strings.HasPrefix(errOut.String(), "waiting up to 1h0m0s for op-za_1 ") {
+			t.Errorf("exit code %d, %s; the request is %v", code, errOut.String(), asked)
+		}
+	})
 }
 
 // TestABurstOfRequestsIsNotHeldBack: client-go would send five a second, and a zone may have hundreds of locks.

@@ -35,9 +35,6 @@ func run(ctx context.Context, env *environment, args []string) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(ctx.Err(), context.Canceled):
-		if env.changed != "" {
-			env.tell("interrupted: %s\n", env.changed)
-		}
 		return exitInterrupted
 	}
 	env.tell("error: %s\n", plain.Error(err))
