@@ -52,6 +52,7 @@ func newEvacuate(env *environment) *cobra.Command {
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
 	c.Flags().DurationVar(&e.until, "until", 0, "How long the evacuation lasts, such as 2h. Default: until restore ends it.")
 	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "How long to wait until the leaders have moved.")
+	c.Flags().BoolVar(&e.dryRun, "dry-run", false, dryRunUsage)
 	return c
 }
 
@@ -76,7 +77,6 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 		},
 	}
 	c.Flags().BoolVarP(&e.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
-	c.Flags().BoolVar(&e.dryRun, "dry-run", false, dryRunUsage)
 	return c
 }
 
@@ -159,13 +159,11 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 	if len(all) == 0 {
 		return refused("no lock in %s is kept out of zone %s", e.cluster.scope(), e.zone)
 	}
-	if !e.dryRun {
-		e.change(ctx, all, func(lease *coordinationv1.Lease) error {
-			zones, _ := requests.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
-			annotate(lease, record.AnnotationEvacuated, requests.FormatEvacuations(slices.DeleteFunc(zones, e.isZone)))
-			return nil
-		})
-	}
+	e.change(ctx, all, func(lease *coordinationv1.Lease) error {
+		zones, _ := requests.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
+		annotate(lease, record.AnnotationEvacuated, requests.FormatEvacuations(slices.DeleteFunc(zones, e.isZone)))
+		return nil
+	})
 	return e.print(all, "restored")
 }
 

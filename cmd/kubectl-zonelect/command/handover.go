@@ -34,7 +34,6 @@ type handover struct {
 	env     *environment
 	cluster cluster
 	to      locks.Successor
-	dryRun  bool
 	timeout time.Duration
 }
 
@@ -60,7 +59,6 @@ func newHandover(env *environment) *cobra.Command {
 	f.StringVar(&h.to.Identity, "to", "", "The identity of the next leader.")
 	f.StringVar(&h.to.Zone, "to-zone", "", "The zone of the next leader.")
 	f.DurationVar(&h.timeout, "timeout", time.Minute, "How long to wait.")
-	f.BoolVar(&h.dryRun, "dry-run", false, dryRunUsage)
 	return c
 }
 
@@ -85,11 +83,8 @@ func (h *handover) run(ctx context.Context, name string) error {
 	}
 	m := &move{NamespacedName: e.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
 	request := requests.FormatHandover(requests.Handover{Holder: leader.Identity, Successor: h.to})
-	switch {
-	case leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone:
+	if leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone {
 		return say(h.env.streams.Out, "lock %s is led by %s already\n", name, leader)
-	case h.dryRun:
-		return say(h.env.streams.Out, "%s, the leader of lock %s, would be asked to hand over (dry run)\n", leader, name)
 	}
 	if err := h.ask(ctx, m, request); err != nil {
 		return err

@@ -106,7 +106,6 @@ func TestAHandoverGoesWhereItShould(t *testing.T) {
 		"handover-to":      {"--to op-zc_1", "op-zc_1"},
 		"handover-zone":    {"--to-zone zc", "op-zc_1"},
 		"handover-already": {"--to-zone za", "op-za_1"},
-		"handover-dry-run": {"--to-zone zc --dry-run", "op-za_1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
@@ -231,7 +230,6 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 				t.Errorf("%s: evacuated is %v", lock, got)
 			}
 		}
-		golden(t, "restore-dry-run", w.run("restore", "za", "--dry-run"))
 		golden(t, "restore", w.run("restore", "za"))
 		golden(t, "restore-again", w.run("restore", "za"))
 		golden(t, "evacuate-unknown", w.run("evacuate", "zx"))

@@ -147,7 +147,7 @@ func TestAWrongCommandLineIsToldWhatIsWrong(t *testing.T) {
 		"handover":                       "accepts 1 arg(s), received 0\nSee 'kubectl zonelect handover --help'.\n",
 		"handover op --to=":              "the next leader is empty",
 		"handover op --to a --to-zone b": "use either --to or --to-zone",
-		"handover op --dry-run=server":   `invalid argument "server" for "--dry-run"`,
+		"evacuate za --dry-run=server":   `invalid argument "server" for "--dry-run"`,
 		"evacuate za --until=0s":         "--until=0s is no time",
 		"evacuate a,b":                   "no zone can be ",
 		"evacuate ,":                     `no zone can be ""`,
