@@ -152,29 +152,24 @@ const untrusted = 50 * time.Millisecond
 // await waits for the end of the leadership: the election is over, the lease is left to run out, or the
 // term is not trusted any more, while its work stops or its lock is released.
 func (l *leadership) await(over <-chan error) error {
-	select {
-	case err := <-over:
-		return err
-	case <-l.left:
-		return nil
-	case s := <-l.stops:
-		look := time.NewTicker(untrusted)
-		defer look.Stop()
-		for {
-			switch left := s.term.TrustedFor(); {
-			case left > 0:
-				s.trusted = time.Now().Add(left)
-			case !l.releases.Load() || time.Until(s.trusted) <= 0:
-				return nil
-			} // a term that is released is not trusted either
-			select {
-			case err := <-over:
-				return err
-			case <-l.left:
-				return nil
-			case <-look.C:
-			}
+	var s stop
+	var look <-chan time.Time // nil before the work is to stop
+	for {
+		select {
+		case err := <-over:
+			return err
+		case <-l.left:
+			return nil
+		case s = <-l.stops:
+			look = time.Tick(untrusted)
+		case <-look:
 		}
+		switch left := s.term.TrustedFor(); {
+		case left > 0:
+			s.trusted = time.Now().Add(left)
+		case !l.releases.Load() || time.Until(s.trusted) <= 0:
+			return nil
+		} // a term that is released is not trusted either
 	}
 }
 
