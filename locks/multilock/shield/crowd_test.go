@@ -57,7 +57,7 @@ func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
 			if updates := s.Asked("update " + multilocktest.MapPath); took > 2*time.Second || updates > n+n/3 {
 				t.Errorf("%d have joined after %v and %d updates", n, took, updates)
 			}
-			s.Shielded(n + 1)
+			shielded(s, n+1)
 		})
 	}
 }

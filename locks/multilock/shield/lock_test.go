@@ -14,12 +14,37 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
+
+// losesToLegacy checks that c's term ends within most, because its legacy lock was lost.
+func losesToLegacy(s *multilocktest.Stage, c *multilocktest.Seat, most time.Duration) {
+	s.T.Helper()
+	if took, cause := c.Loses(); took > most || !errors.Is(cause, shield.ErrLegacy) {
+		s.T.Errorf("the term ended after %v: %v", took, cause)
+	}
+}
+
+// shielded checks that an armed shield with that many presences exists.
+func shielded(s *multilocktest.Stage, presences int) {
+	s.T.Helper()
+	if r := s.ConfigMap(); r.Kind != ownerref.Shield || !r.Armed || len(r.Presences) != presences {
+		s.T.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
+	}
+}
+
+// phaseIs checks that the Lease carries that phase.
+func phaseIs(s *multilocktest.Stage, want record.Phase) {
+	s.T.Helper()
+	if got := record.StageOf(s.OnLease().Version).Phase; got != want {
+		s.T.Errorf("the phase on the Lease is %v, want %s", got, want)
+	}
+}
 
 func TestAnIdleCandidateOfAMigrationAsksForNothing(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
@@ -44,7 +69,7 @@ func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T)
 		if _, took := a.Leads(); took > 6*time.Second {
 			t.Errorf("a leads %v after the legacy pod was gone", took)
 		}
-		s.Shielded(1)
+		shielded(s, 1)
 	})
 }
 
@@ -53,7 +78,7 @@ func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
 		a := s.Leader("a")
 		s.RefuseTo("create", multilocktest.MapsPath)
 		s.Server.Delete(multilocktest.MapPath)
-		s.LosesToLegacy(a, 0)
+		losesToLegacy(s, a, 0)
 	})
 }
 
@@ -98,11 +123,11 @@ func TestASealOutlivesTheLease(t *testing.T) {
 		s.Server.Delete(multilocktest.LeasePath)
 		synctest.Wait()
 		a.Stays()
-		s.PhaseIs("sealed")
+		phaseIs(s, "sealed")
 		a.Ends()
 		s.Server.Delete(multilocktest.LeasePath)
 		s.Leader("b")
-		s.PhaseIs("sealed")
+		phaseIs(s, "sealed")
 	})
 }
 
@@ -117,7 +142,7 @@ func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
 		}
 		s.Phase("dual", 3)
 		a.Stays()
-		s.Shielded(2) // the presence of mode lease would keep it up when the others have rolled back
+		shielded(s, 2) // the presence of mode lease would keep it up when the others have rolled back
 	})
 }
 
@@ -133,14 +158,14 @@ func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 		if _, took := a.Leads(); took != 5*time.Second {
 			t.Errorf("a leads %v after the release", took)
 		}
-		s.Shielded(1)
+		shielded(s, 1)
 		again := s.StartPlain("plain")
 		s.Waits(again, "dual")
 		s.Runs("old") // beside them
 		a.Stop()
 		b := s.Start("b")
 		b.Leads() // M6: no new list under an armed shield
-		s.Shielded(2)
+		shielded(s, 2)
 	})
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.Holds("old")
@@ -157,7 +182,7 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 		s.Phase("legacy", 2)
 		a.Stop()
 		time.Sleep(14 * time.Second)
-		s.Shielded(2) // a may still lead, as far as b can know
+		shielded(s, 2) // a may still lead, as far as b can know
 		s.Waits(b, "legacy")
 		s.Stands(ownerref.Absent)
 		if got := s.OnLease().Record.Holder; got != "" {
@@ -165,7 +190,7 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 		}
 		s.Phase("dual", 3)
 		b.Leads()
-		s.Shielded(1)
+		shielded(s, 1)
 	})
 }
 
@@ -222,10 +247,10 @@ func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
 		a := s.Start("a")
 		time.Sleep(time.Minute)
 		a.Leads()
-		s.Shielded(1)
+		shielded(s, 1)
 		s.Start("b")
 		time.Sleep(time.Minute)
-		s.Shielded(2)
+		shielded(s, 2)
 		a.Stays()
 	})
 }

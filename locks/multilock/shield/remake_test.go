@@ -19,9 +19,9 @@ func TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade(t *testing.T)
 		s.Server.Delete(multilocktest.MapPath)
 		synctest.Wait()
 		a.Stays()
-		s.Shielded(1)
+		shielded(s, 1)
 		s.Server.Delete(multilocktest.MapPath)
-		s.LosesToLegacy(a, 0)
+		losesToLegacy(s, a, 0)
 		s.Forget()
 		const span = 2 * time.Minute
 		for began := time.Now(); time.Since(began) < span; time.Sleep(50 * time.Millisecond) {
