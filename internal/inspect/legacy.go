@@ -4,8 +4,6 @@
 package inspect
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -39,21 +37,6 @@ type Legacy struct {
 	Why string `json:"-"`
 }
 
-// ReadElected returns client-go's election record in the annotations of an object; found is
-// false if there is none, and err says why one cannot be read.
-func ReadElected(annotations map[string]string) (said record.Elected, found bool, err error) {
-	raw, found := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
-	if !found {
-		return record.Elected{}, false, nil
-	}
-	said, err = record.ParseElected(raw)
-	if err != nil {
-		err = fmt.Errorf("its election record cannot be read: %w", err)
-	}
-	said.HolderIdentity = record.Identity(said.HolderIdentity)
-	return said, true, err
-}
-
 // objectKinds are the kinds of objects as kubectl takes them.
 var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpoints: "endpoints"}
 
@@ -85,13 +68,14 @@ func recognized(cm *corev1.ConfigMap) *Legacy {
 // elected identifies an object in the place of an election record. An object without a
 // record counts as none.
 func elected(annotations map[string]string) *Legacy {
-	switch said, found, err := ReadElected(annotations); {
-	case !found:
+	raw, found := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
+	if !found {
 		return &Legacy{Kind: ownerref.Absent}
-	case err != nil:
-		return &Legacy{Kind: ownerref.Foreign, Why: err.Error()}
-	default:
-		ours := said.HolderIdentity != "" && annotations[record.AnnotationHolder] == said.HolderIdentity
-		return &Legacy{Kind: ElectionRecord, Holder: said.HolderIdentity, Ours: ours}
 	}
+	said, err := record.ParseElected(raw)
+	if err != nil {
+		return &Legacy{Kind: ownerref.Foreign, Why: "its election record cannot be read: " + err.Error()}
+	}
+	holder := record.Identity(said.HolderIdentity)
+	return &Legacy{Kind: ElectionRecord, Holder: holder, Ours: holder != "" && annotations[record.AnnotationHolder] == holder}
 }

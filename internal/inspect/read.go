@@ -57,16 +57,6 @@ func (r Reader) Leases(ctx context.Context, namespace string) ([]coordinationv1.
 	return rawapi.List[coordinationv1.Lease](ctx, r.Coordination, apierror.Leases, namespace, "")
 }
 
-// ConfigMap reads a ConfigMap; nil if it does not exist.
-func (r Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	return get[corev1.ConfigMap](ctx, r.Core, apierror.Object{Resource: apierror.ConfigMaps, Namespace: namespace, Name: name})
-}
-
-// Endpoints reads an Endpoints object; nil if it does not exist.
-func (r Reader) Endpoints(ctx context.Context, namespace, name string) (*corev1.Endpoints, error) { //nolint:staticcheck // SA1019: old electors use them
-	return get[corev1.Endpoints](ctx, r.Core, apierror.Object{Resource: apierror.Endpoints, Namespace: namespace, Name: name}) //nolint:staticcheck // SA1019: the same
-}
-
 // Lock reads the Lease of a lock. A missing lock is no error.
 func (r Reader) Lock(ctx context.Context, lock types.NamespacedName) (Election, error) {
 	lease, err := r.Lease(ctx, lock)
@@ -165,14 +155,16 @@ func (r Reader) LegacyAt(ctx context.Context, e *Election, lock record.Legacy) e
 
 // legacy reads the object of a legacy lock.
 func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy) (*Legacy, error) {
+	id := apierror.Object{Resource: apierror.ConfigMaps, Namespace: namespace, Name: lock.Name}
 	if lock.Resource == record.Endpoints {
-		endpoints, err := r.Endpoints(ctx, namespace, lock.Name)
+		id.Resource = apierror.Endpoints
+		endpoints, err := get[corev1.Endpoints](ctx, r.Core, id) //nolint:staticcheck // SA1019: old electors use them
 		if err != nil || endpoints == nil {
 			return elected(nil), err
 		}
 		return elected(endpoints.Annotations), nil
 	}
-	cm, err := r.ConfigMap(ctx, namespace, lock.Name)
+	cm, err := get[corev1.ConfigMap](ctx, r.Core, id)
 	if err != nil {
 		return nil, err
 	}
