@@ -297,11 +297,9 @@ func (e *Election) exitOnOverrun(term election.Term, cause error) {
 		defer close(logged)
 		e.log.Error(cause, what+": this process ends now, so that the next leader is alone")
 	}()
-	patience := time.NewTimer(max(leastToLog, min(term.TrustedFor(), time.Second)))
-	defer patience.Stop()
 	select {
 	case <-logged:
-	case <-patience.C:
+	case <-time.After(max(leastToLog, min(term.TrustedFor(), time.Second))):
 	}
 	e.exit(1)
 }

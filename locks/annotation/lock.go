@@ -56,8 +56,6 @@ type Lock struct {
 	object target
 }
 
-var _ locks.Lock = (*Lock)(nil)
-
 // New returns the Lock that c describes, or an error that lists everything that is
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {

@@ -70,11 +70,6 @@ type Lock struct {
 	tenures   chan *tenure
 }
 
-var (
-	_ locks.Lock     = (*Lock)(nil)
-	_ locks.Guardian = (*Lock)(nil)
-)
-
 // New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {

@@ -26,8 +26,6 @@ type both struct {
 	known twinNumbers
 }
 
-var _ locks.Lock = (*both)(nil)
-
 // state combines two snapshots. That of the legacy lock does not matter if the governing
 // one counts alone.
 func (b *both) state(governing, legacy locks.Snapshot) *twinState {

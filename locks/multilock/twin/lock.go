@@ -109,11 +109,6 @@ type Lock struct {
 	turned chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
-var (
-	_ locks.Lock     = (*Lock)(nil)
-	_ locks.Guardian = (*Lock)(nil)
-)
-
 // New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
@@ -164,9 +159,8 @@ func (t *Lock) findPods(ctx context.Context, heard <-chan struct{}) {
 				continue
 			}
 			name := apierror.Object{Resource: apierror.Pods, Namespace: t.config.Lease.Namespace, Name: h.Name}
-			limited, done := context.WithTimeout(ctx, t.config.Timing.AttemptTimeout)
-			pod, err := rawapi.New[corev1.Pod](t.config.Core, name).Get(limited)
-			done()
+			most := t.config.Timing.AttemptTimeout
+			pod, err := rawapi.Ask(ctx, most, most, rawapi.New[corev1.Pod](t.config.Core, name).Get)
 			if asked[h.Name] = err == nil || name.Absent(err); err == nil {
 				t.phase.NoteHolder(record.LegacyHolder{Name: h.Name, Labels: pod.Labels})
 			}
