@@ -6,7 +6,6 @@ package migrate_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,29 +28,6 @@ func mention(t *testing.T, what string, texts []string, words ...string) {
 	if len(words) == 0 && len(texts) > 0 {
 		t.Errorf("the %s are %q, want none", what, texts)
 	}
-}
-
-func TestAReportSaysWhoLeadsAndWhoCould(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.joins("a")
-		s.joins("b")
-		time.Sleep(time.Minute)
-		r := s.report()
-		if l := r.Lease; l == nil || r.Phase != migrate.Dual || r.Step != 1 || l.Identity != "a" || l.Zone != "z-a" || time.Since(l.Renewed.Time) > 2*time.Second {
-			s.T.Errorf("the Lease: %+v", l)
-		}
-		if c := r.Legacy; c.Object != "configmap/lock" || c.Kind != ownerref.Shield || !c.Armed || len(c.Shield.Presences) != 2 || c.Shield.Phase != migrate.Dual {
-			s.T.Errorf("the ConfigMap: %+v", c)
-		}
-		if len(r.Candidates) != 2 || !r.Counted || len(r.LegacyPods) != 0 {
-			s.T.Fatalf("the candidates: %+v", r)
-		}
-		if a, b := r.Candidates[0], r.Candidates[1]; a.Identity != "a" || a.Pod != "a" || a.UID != "uid-a" || a.Zone != "z-a" || a.Version != "v2" || a.Mode != "auto" || !a.Exists || !a.Ready || b.Zone != "z-b" {
-			s.T.Errorf("the candidates: %+v", r.Candidates)
-		}
-		mention(s.T, "problems", r.Problems)
-		mention(s.T, "warnings", r.Warnings)
-	})
 }
 
 // elected is an object with an election record.
