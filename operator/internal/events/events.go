@@ -73,7 +73,11 @@ func wording(t election.Transition) (kind, reason, text string) {
 		}
 		return corev1.EventTypeNormal, "LeaderElection", text
 	case status.ChangeStopping:
-		return gravity(t.Cause), "LeaderStopping", "stops leading: " + t.Cause.Error()
+		kind = corev1.EventTypeNormal
+		if errors.Is(t.Cause, election.ErrLost) { // only that is a reason to look: the others end in good order
+			kind = corev1.EventTypeWarning
+		}
+		return kind, "LeaderStopping", "stops leading: " + t.Cause.Error()
 	case status.ChangeReleased:
 		return corev1.EventTypeNormal, "LeaderReleased", "released the lock"
 	case status.ChangeHealth:
@@ -97,13 +101,4 @@ func wording(t election.Transition) (kind, reason, text string) {
 		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
 	}
 	return "", "", ""
-}
-
-// gravity is the type of the Event for the end of a term. Only a lost term is a reason to
-// look: the others end in good order.
-func gravity(cause error) string {
-	if errors.Is(cause, election.ErrLost) {
-		return corev1.EventTypeWarning
-	}
-	return corev1.EventTypeNormal
 }

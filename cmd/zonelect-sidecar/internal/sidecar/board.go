@@ -25,9 +25,10 @@ const headerTrusted = "Zonelect-Trusted-Milliseconds"
 // board tells programs that poll whether this process leads, and waits for them when a term
 // ends.
 type board struct {
-	grace  time.Duration                   // how long a program may work after the end of a term
-	pause  time.Duration                   // how long a program that has stopped may take to ask again
-	resign func(ctx context.Context) error // ends the term
+	grace    time.Duration                   // how long a program may work after the end of a term
+	pause    time.Duration                   // how long a program that has stopped may take to ask again
+	patience time.Duration                   // how long a healthy program may take to ask again
+	resign   func(ctx context.Context) error // ends the term
 
 	mu    sync.Mutex
 	now   *told     // nil before the first term
@@ -38,23 +39,21 @@ type board struct {
 // newBoard returns a board that does not resign. A candidate that has given the lock up leaves it to
 // others for a RenewInterval: until then, the board knows whether the program asks again.
 func newBoard(t election.Timing) *board {
-	return &board{grace: most(t.StopGrace), pause: t.RenewInterval / 2, asked: time.Now()}
+	return &board{grace: most(t.StopGrace), pause: t.RenewInterval / 2, patience: t.LeaseDuration, asked: time.Now()}
 }
 
-// check returns a function for election.Health: a candidate whose program does not ask should
-// not lead, and does not campaign if the program has said that it stopped.
-func (b *board) check(patience time.Duration) func(context.Context) error {
-	return func(context.Context) error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if !b.quiet.IsZero() && !time.Now().Before(b.quiet) {
-			return fmt.Errorf("%w: the program has stopped, and none has asked since", election.ErrUnwilling)
-		}
-		if time.Since(b.asked) > patience {
-			return fmt.Errorf("no program has asked for %v whether this replica leads", patience)
-		}
-		return nil
+// check is for election.Health: a candidate whose program does not ask should not lead, and does
+// not campaign if the program has said that it stopped.
+func (b *board) check(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.quiet.IsZero() && !time.Now().Before(b.quiet):
+		return fmt.Errorf("%w: the program has stopped, and none has asked since", election.ErrUnwilling)
+	case time.Since(b.asked) > b.patience:
+		return fmt.Errorf("no program has asked for %v whether this replica leads", b.patience)
 	}
+	return nil
 }
 
 // told is a term, and what was said about it.

@@ -40,7 +40,7 @@ func inBubble(t *testing.T, do func(p *polled)) {
 		var err error
 		timing := election.Timing{}.WithDefaults()
 		p.b = newBoard(timing)
-		health := election.Health{Check: p.b.check(timing.LeaseDuration), Interval: p.b.pause / 2}
+		health := election.Health{Check: p.b.check, Interval: p.b.pause / 2}
 		if p.e, err = election.New(election.Config{Lock: p.link, Candidate: locks.Candidate{Identity: "me"}, Health: health}); err != nil {
 			t.Fatal(err)
 		}
@@ -218,8 +218,7 @@ func TestALeaderWithoutTrustTellsNobody(t *testing.T) {
 
 func TestAReplicaWhoseProgramDoesNotAskIsUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(election.Timing{})
-		check := b.check(15 * time.Second)
+		b := newBoard(election.Timing{}.WithDefaults())
 		for _, step := range []struct {
 			wait    time.Duration
 			asks    bool
@@ -231,7 +230,7 @@ func TestAReplicaWhoseProgramDoesNotAskIsUnhealthy(t *testing.T) {
 			if time.Sleep(step.wait); step.asks {
 				b.leading()
 			}
-			if err := check(t.Context()); (err == nil) != step.healthy {
+			if err := b.check(t.Context()); (err == nil) != step.healthy {
 				t.Errorf("%+v: %v", step, err)
 			}
 		}
