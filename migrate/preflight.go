@@ -130,9 +130,11 @@ func configMap(r Report, to Phase) Check {
 	case cm.Kind != ownerref.Sealed && to == Clean && cm.Kind != ownerref.Absent:
 		return c.fails("", "wait until the candidates have sealed it")
 	case to == Sealed && (cm.Kind != ownerref.Shield || !cm.Armed):
-		return c.fails("there is no armed shield, which says that no legacy pod was left", "wait until a candidate leads: then it is armed")
+		return c.fails("there is no armed shield, which says that no legacy pod was left",
+			"wait until a candidate leads: then it is armed")
 	case to == Sealed && len(cm.Presumed) > 0:
-		return c.fails("legacy pods count as gone though nothing proves it: "+fmt.Sprint(cm.Presumed), "make sure that their nodes are off, and remove the pods, or the nodes")
+		return c.fails("legacy pods count as gone though nothing proves it: "+fmt.Sprint(cm.Presumed),
+			"make sure that their nodes are off, and remove the pods, or the nodes")
 	}
 	return c
 }

@@ -153,7 +153,8 @@ type defaulted struct {
 }
 
 func (d *defaulted) flag() *value {
-	return &value{"duration", func() string { return cmp.Or(*d.value, d.unlessGiven).String() }, func(s string) (err error) {
+	text := func() string { return cmp.Or(*d.value, d.unlessGiven).String() }
+	return &value{"duration", text, func(s string) (err error) {
 		*d.value, err = time.ParseDuration(s)
 		d.given = true
 		return err
@@ -165,7 +166,9 @@ func (d *defaulted) flag() *value {
 func (o *Options) named(durations []*defaulted) *value {
 	given := ""
 	return &value{"string", func() string { return given }, func(name string) error {
-		all := map[string]election.Timing{"default": election.Timing{}.WithDefaults(), "patient": timing.Patient(), "fast": timing.Fast()}
+		all := map[string]election.Timing{
+			"default": election.Timing{}.WithDefaults(), "patient": timing.Patient(), "fast": timing.Fast(),
+		}
 		t, known := all[name]
 		if !known {
 			return errors.New("use default, patient or fast")

@@ -194,11 +194,14 @@ func TestALeaseWithoutADurationIsNeverCalledFree(t *testing.T) {
 // TestARecordOfAnotherLibraryIsForeign: nobody can say when its holder's lease ends.
 func TestARecordOfAnotherLibraryIsForeign(t *testing.T) {
 	r, server := reader(t)
-	said := map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: `{"holderIdentity":"jm-1","leaseDuration":60.0,"leaderTransitions":2}`}
-	server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op", Annotations: said}})
+	server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "op", Annotations: map[string]string{
+			resourcelock.LeaderElectionRecordAnnotationKey: `{"holderIdentity":"jm-1","leaseDuration":60.0}`,
+		},
+	}})
 	e, err := r.Election(t.Context(), key)
-	if err != nil || e.Legacy.Kind != ownerref.Foreign || e.Legacy.Holder != "" || !strings.Contains(e.Legacy.Why, `"leaseDuration"`) {
-		t.Errorf("read %+v, %v", e.Legacy, err)
+	if l := e.Legacy; err != nil || l.Kind != ownerref.Foreign || l.Holder != "" || !strings.Contains(l.Why, `"leaseDuration"`) {
+		t.Errorf("read %+v, %v", l, err)
 	}
 }
 

@@ -77,5 +77,6 @@ func elected(annotations map[string]string) *Legacy {
 		return &Legacy{Kind: ownerref.Foreign, Why: "its election record cannot be read: " + err.Error()}
 	}
 	holder := record.Identity(said.HolderIdentity)
-	return &Legacy{Kind: ElectionRecord, Holder: holder, Ours: holder != "" && annotations[record.AnnotationHolder] == holder}
+	ours := holder != "" && annotations[record.AnnotationHolder] == holder
+	return &Legacy{Kind: ElectionRecord, Holder: holder, Ours: ours}
 }

@@ -20,8 +20,10 @@ type target struct {
 	get func(ctx context.Context) (metav1.Object, error)
 	// put writes base, or a new object if base is nil, with a change.
 	put   func(ctx context.Context, base any, change func(metav1.Object) error) (metav1.Object, error)
-	watch func(ctx context.Context, from uint64, each func(context.Context, watch.EventType, metav1.Object) error) error
+	watch func(ctx context.Context, from uint64, each eachEvent) error
 }
+
+type eachEvent func(context.Context, watch.EventType, metav1.Object) error
 
 func targetOf[T any, P rawapi.Type[T]](client rest.Interface, name apierror.Object) target {
 	o := rawapi.New[T, P](client, name)
@@ -32,7 +34,8 @@ func targetOf[T any, P rawapi.Type[T]](client rest.Interface, name apierror.Obje
 			if base != nil {
 				old, ok := base.(P)
 				if !ok || old == nil {
-					return nil, name.Explain(apierror.Update, fmt.Errorf("the version to replace (%T) was not read from this %s", base, name.Kind))
+					err := fmt.Errorf("the version to replace (%T) was not read from this %s", base, name.Kind)
+					return nil, name.Explain(apierror.Update, err)
 				}
 				verb, send, to = apierror.Update, o.Update, old.DeepCopyObject().(P)
 			}
@@ -41,8 +44,10 @@ func targetOf[T any, P rawapi.Type[T]](client rest.Interface, name apierror.Obje
 			}
 			return send(ctx, to)
 		},
-		watch: func(ctx context.Context, from uint64, each func(context.Context, watch.EventType, metav1.Object) error) error {
-			return o.Watch(ctx, from, func(ctx context.Context, e rawapi.Event[P]) error { return each(ctx, e.Type, e.Object) })
+		watch: func(ctx context.Context, from uint64, each eachEvent) error {
+			return o.Watch(ctx, from, func(ctx context.Context, e rawapi.Event[P]) error {
+				return each(ctx, e.Type, e.Object)
+			})
 		},
 	}
 }

@@ -207,7 +207,8 @@ func (l *leadership) lead(leading context.Context, term election.Term) error {
 func (le *LeaderElector) record(what string) {
 	if to := le.lock.LockConfig.EventRecorder; to != nil {
 		of := le.lock.LeaseMeta
-		lease := &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: of.Namespace, Name: of.Name}
+		lease := &corev1.ObjectReference{Kind: "Lease", Namespace: of.Namespace, Name: of.Name}
+		lease.APIVersion = "coordination.k8s.io/v1"
 		to.Eventf(lease, corev1.EventTypeNormal, "LeaderElection", "%s %s", le.lock.Identity(), what)
 	}
 }

@@ -197,8 +197,8 @@ func (a *auditCommand) print(all auditReport) error {
 	}
 	err := printTable(out, names, rows)
 	tellGroups(a, all)
-	n := inspect.Many(len(all.Elections), "election")
-	return errors.Join(err, say(out, "%s, %s, %s\n", n, inspect.Many(all.Problems, "problem"), inspect.Many(all.Warnings, "warning")))
+	n, warnings := inspect.Many(len(all.Elections), "election"), inspect.Many(all.Warnings, "warning")
+	return errors.Join(err, say(out, "%s, %s, %s\n", n, inspect.Many(all.Problems, "problem"), warnings))
 }
 
 // mostOfAKind is how many elections a finding lists. JSON has all.

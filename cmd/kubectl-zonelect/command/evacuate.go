@@ -50,7 +50,7 @@ type evacuation struct {
 func newEvacuate(env *environment) *cobra.Command {
 	e := &evacuation{env: env}
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
-	c.Flags().DurationVar(&e.until, "until", 0, "How long the evacuation lasts, such as 2h. Default: until restore ends it.")
+	c.Flags().DurationVar(&e.until, "until", 0, "For how long, such as 2h. Default: until restore ends it.")
 	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "How long to wait until the leaders have moved.")
 	c.Flags().BoolVar(&e.dryRun, "dry-run", false, dryRunUsage)
 	return c

@@ -149,7 +149,8 @@ func (m *migration) step(ctx context.Context, by string, take taking) error {
 	unasked := !m.yes && !m.dryRun
 	m.dryRun = m.dryRun || unasked
 	said := m.waits()
-	out, err := take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: m.dryRun, Acknowledge: m.acknowledge})
+	o := migrate.Options{To: migrate.Phase(m.to), DryRun: m.dryRun, Acknowledge: m.acknowledge}
+	out, err := take(m.Migration, ctx, o)
 	said()
 	err = m.report(by, out, err)
 	switch {

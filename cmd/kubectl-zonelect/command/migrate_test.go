@@ -131,7 +131,8 @@ func TestAnUnsafeStepIsRefusedWithReasons(t *testing.T) {
 func TestNothingIsChangedWithoutYes(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.joins("op-a", "za")
-		if r := w.step("advance"); r.code != exitRefused || w.phase() != "dual" || !strings.Contains(r.errors, "--yes takes the step") {
+		r := w.step("advance")
+		if r.code != exitRefused || w.phase() != "dual" || !strings.Contains(r.errors, "--yes takes the step") {
 			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
 		}
 	})

@@ -303,8 +303,9 @@ func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
 		defer stop()
 		var out, errOut buffer
 		code := w.start(ctx, &out, &errOut, "handover", "op", "--timeout", "1h")
-		if asked := w.annotations("op")[record.AnnotationRequest]; asked != nil || code == exitOK || !strings.HasPrefix(errOut.String(), "waiting up to 1h0m0s for op-za_1 ") {
-			t.Errorf("exit code %d, %s; the request is %v", code, errOut.String(), asked)
+		asked, said := w.annotations("op")[record.AnnotationRequest], errOut.String()
+		if asked != nil || code == exitOK || !strings.HasPrefix(said, "waiting up to 1h0m0s for op-za_1 ") {
+			t.Errorf("exit code %d, %s; the request is %v", code, said, asked)
 		}
 	})
 }

@@ -78,7 +78,8 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	s := &Lock{config: c, tenures: make(chan *tenure), doubted: make(chan struct{}, 1)}
 	var errs [4]error
-	s.lease, s.phase, errs[0] = candidate.NewLease(c.Config, c.Mode, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
+	legacy := record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName}
+	s.lease, s.phase, errs[0] = candidate.NewLease(c.Config, c.Mode, legacy)
 	s.configMap, errs[1] = shieldmap.New(shieldmap.Config{
 		Config: ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName},
 		Labels: c.Lease.Labels, Logger: c.Lease.Logger,

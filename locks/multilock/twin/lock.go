@@ -117,7 +117,8 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
 	var errs [2]error
-	t.lease, t.phase, errs[0] = candidate.NewLease(c.Config, c.Mode, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	legacy := record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true}
+	t.lease, t.phase, errs[0] = candidate.NewLease(c.Config, c.Mode, legacy)
 	t.record, errs[1] = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
 		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
