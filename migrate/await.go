@@ -89,3 +89,17 @@ func (r *Report) unfollowed() []string {
 	}
 	return all
 }
+
+// recordFollowed says whether the candidates have followed the phase and, if not, why.
+func (r *Report) recordFollowed() (done bool, why string) {
+	why = r.recordText()
+	switch r.Phase {
+	case Legacy:
+		return r.vacant(), r.said.Holder + " still holds the Lease"
+	case Dual:
+		return !r.vacant() && r.holder() != nil && r.Legacy.Holder == r.said.Holder, why + ", not yet by the leader"
+	case Clean:
+		return !r.vacant() && r.Legacy.Kind != "" && !r.Legacy.Ours, why + ", not yet taken off"
+	}
+	return false, "the phase can only be rolled back to dual"
+}
