@@ -50,16 +50,16 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 
 // unfollowed says why the candidates have not followed the phase; nil if they have.
 func (r *Report) unfollowed() []string {
-	cm, h := r.ConfigMap, r.holder()
-	vacant := r.Lease.Holder == "" || r.Lease.Expired
+	cm, h, vacant := r.Legacy.Shield, r.holder(), r.vacant()
 	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
-	stands := cm.Armed && !cm.shield.Condemned
+	stands := cm.Armed && !cm.Condemned
 	done, want := false, "what a phase says: none is on record"
 	switch r.Phase {
 	case Legacy:
 		done, want = !ours && vacant, "left to legacy pods"
 	case Dual:
-		done = cm.Kind == ownerref.Shield && stands && h != nil && slices.Contains(cm.Presences, h.Presence)
+		done = cm.Kind == ownerref.Shield && stands && h != nil &&
+			slices.ContainsFunc(cm.Presences, func(o ownerref.Owner) bool { return o.Name == h.Presence })
 		want = "an armed shield with the leader among its owners"
 	case Sealed:
 		done, want = cm.Kind == ownerref.Sealed && stands, "sealed"
@@ -67,12 +67,11 @@ func (r *Report) unfollowed() []string {
 		done, want = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, "gone"
 	}
 	why := fmt.Sprintf("the ConfigMap is %s, not yet %s", cm.Kind, want)
-	if r.legacy.Elected {
-		done, why = r.recordFollowed(vacant)
+	if r.Legacy.Lock.Elected {
+		done, why = r.recordFollowed()
 	}
-	same := stageOf(r.Lease.Phase, r.Lease.Step) == r.stage()
-	switch lingering := cm.shield.Lingering(); {
-	case done && same:
+	switch lingering := cm.Lingering(); {
+	case done && r.onLease == r.Stage:
 		return nil
 	case done:
 		why = fmt.Sprintf("the Lease does not say phase %s yet", r.Phase)
@@ -84,9 +83,23 @@ func (r *Report) unfollowed() []string {
 	case vacant && r.Phase != Legacy && !r.electorLeads():
 		return append(all, "nobody holds the Lease, whose holder does the work")
 	case h == nil && !vacant:
-		return append(all, r.Lease.Holder+" holds the Lease and does not take part in the migration")
+		return append(all, r.said.Holder+" holds the Lease and does not take part in the migration")
 	case h != nil && h.Waiting != "":
 		return append(all, h.Name()+" waits: "+h.Waiting)
 	}
 	return all
+}
+
+// recordFollowed says whether the candidates have followed the phase and, if not, why.
+func (r *Report) recordFollowed() (done bool, why string) {
+	why = r.recordText()
+	switch r.Phase {
+	case Legacy:
+		return r.vacant(), r.said.Holder + " still holds the Lease"
+	case Dual:
+		return !r.vacant() && r.holder() != nil && r.Legacy.Holder == r.said.Holder, why + ", not yet by the leader"
+	case Clean:
+		return !r.vacant() && r.Legacy.Kind != "" && !r.Legacy.Ours, why + ", not yet taken off"
+	}
+	return false, "the phase can only be rolled back to dual"
 }

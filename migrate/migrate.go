@@ -14,17 +14,18 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // Phase is how far a migration has come. Empty means that none is on record.
-type Phase string
+type Phase = record.Phase
 
 // The phases, in the order in which a migration goes through them.
 const (
-	Legacy Phase = "legacy" // only the ConfigMap counts: candidates do not lead
-	Dual   Phase = "dual"   // the Lease counts, and a shield takes the ConfigMap's place
-	Sealed Phase = "sealed" // the same, but the shield has no owner: it stays when pods are deleted
-	Clean  Phase = "clean"  // the ConfigMap is gone permanently
+	Legacy = record.PhaseLegacy // only the ConfigMap counts: candidates do not lead
+	Dual   = record.PhaseDual   // the Lease counts, and a shield takes the ConfigMap's place
+	Sealed = record.PhaseSealed // the same, but the shield has no owner: it stays when pods are deleted
+	Clean  = record.PhaseClean  // the ConfigMap is gone permanently
 )
 
 // Config says which lock is migrated and how to reach it.

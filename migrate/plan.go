@@ -3,7 +3,10 @@
 
 package migrate
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Plan says how far a migration has come, and where it may go from there.
 type Plan struct {
@@ -36,7 +39,7 @@ type course []Step
 
 // course returns the course of the lock.
 func (r *Report) course() course {
-	if r.legacy.Elected {
+	if r.Legacy.Lock.Elected {
 		return byTime
 	}
 	return forLife
@@ -78,7 +81,7 @@ var byTime = course{
 }
 
 // Plan says where the migration is, what the next step is, what it does, and whether it could
-// be taken now. It may wait as Preflight does.
+// be taken now. If legacy pods have finished, it waits up to twelve seconds for heartbeats of their kubelets.
 func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 	r, err := m.Inspect(ctx)
 	if err != nil {
@@ -93,7 +96,12 @@ func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 		p.Next = nil
 	}
 	if p.Next != nil && p.Next.By != "" {
-		p.Checks, err = m.Preflight(ctx, p.Next.To)
+		var out Outcome
+		out, err = m.move(ctx, p.Next.By, Options{To: p.Next.To, DryRun: true})
+		p.Checks = out.Checks
+	}
+	if errors.As(err, new(*RefusedError)) {
+		err = nil // the checks say so
 	}
 	return p, err
 }

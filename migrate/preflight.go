@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -19,10 +20,10 @@ import (
 
 // Check is one condition of a step.
 type Check struct {
-	// Name is order (of the steps), configmap (what it is), record (which side holds it), candidates (in
-	// mode auto), leader (is alive), armed (the shield), presumed (gone, by M11), legacy-pods (may lead
-	// still), selector (it matches the pods that were seen to hold the legacy lock) or no-way-back (only a
-	// person can know).
+	// Name is order (of the steps), configmap (what it is; before it is sealed it is an armed shield, and no
+	// pod is presumed gone), record (which side holds it), candidates (in mode auto), leader (is alive),
+	// legacy-pods (may lead still), selector (it matches the pods that were seen to hold the legacy lock) or
+	// no-way-back (only a person can know).
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
@@ -36,21 +37,6 @@ type Check struct {
 // is among those that are.
 func (c Check) Passes(acknowledged ...string) bool {
 	return c.OK || c.Acknowledgeable && slices.Contains(acknowledged, c.Name)
-}
-
-// Preflight checks whether a step from the current phase to another is safe. If legacy pods have
-// finished, it waits up to twelve seconds for heartbeats of their kubelets.
-func (m *Migration) Preflight(ctx context.Context, to Phase) ([]Check, error) {
-	o := &observer{Migration: m}
-	r, err := o.look(ctx)
-	if err == nil && order(r, "", to).OK {
-		err = o.settle(ctx, r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	_, checks, err := o.check(ctx, to)
-	return checks, err
 }
 
 // kubeletPatience is how long to wait for a kubelet's heartbeat, to learn whether the status
@@ -79,7 +65,7 @@ func (o *observer) check(ctx context.Context, to Phase) (Report, []Check, error)
 		return r, checks, nil // the rest would be about another step
 	}
 	lock := configMap
-	if r.legacy.Elected {
+	if r.Legacy.Lock.Elected {
 		lock = electionRecord
 	}
 	checks = append(checks, lock(r, to), candidates(r, to))
@@ -88,7 +74,7 @@ func (o *observer) check(ctx context.Context, to Phase) (Report, []Check, error)
 	}
 	switch to {
 	case Sealed:
-		checks = append(checks, selected(r), armed(r), presumed(r))
+		checks = append(checks, selected(r))
 	case Clean:
 		checks = append(checks, selected(r), noWayBack)
 	}
@@ -114,7 +100,7 @@ func order(r Report, by string, to Phase) Check {
 		c.Detail, c.ToDo = "no phase is on record", r.begin()
 	case r.Phase == to:
 		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"
-	case r.legacy.Elected && by == byAdvance && r.Phase == Dual:
+	case r.Legacy.Lock.Elected && by == byAdvance && r.Phase == Dual:
 		c.ToDo = "an election record ends by time and cannot be sealed: finish the rollout, and then clean"
 	default:
 		c.ToDo = "take one step at a time, as the plan says"
@@ -129,20 +115,47 @@ func (c Check) fails(detail, toDo string) Check {
 }
 
 func configMap(r Report, to Phase) Check {
-	cm := r.ConfigMap
-	c := Check{Name: "configmap", OK: true, Detail: fmt.Sprintf("%s is %s", cm.Name, cmp.Or(string(cm.Kind), "not known"))}
+	cm, name := r.Legacy.Shield, r.Legacy.Lock.Name
+	c := Check{Name: "configmap", OK: true, Detail: fmt.Sprintf("%s is %s", name, cmp.Or(string(cm.Kind), "not known"))}
 	switch {
 	case cm.Kind == "":
 		return c.fails("", "grant the verb get on configmaps")
-	case cm.shield.Condemned && to != Clean:
-		return c.fails(cm.shield.Lingering(), "remove the finalizers, or have their owner do so: nothing that is written to this ConfigMap stays")
-	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.shield.Bare:
+	case cm.Condemned && to != Clean:
+		return c.fails(cm.Lingering(), "remove the finalizers, or have their owner do so: nothing that is written to this ConfigMap stays")
+	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.Bare:
 		return c.fails("", cm.Why)
 	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):
-		return c.fails(fmt.Sprintf("%s is the lock of legacy pod %s, though the phase is %s", cm.Name, cm.Owner, r.Phase),
+		return c.fails(fmt.Sprintf("%s is the lock of legacy pod %s, though the phase is %s", name, cm.Owner, r.Phase),
 			"remove that pod, wait until the ConfigMap has gone with it, and try again")
 	case cm.Kind != ownerref.Sealed && to == Clean && cm.Kind != ownerref.Absent:
 		return c.fails("", "wait until the candidates have sealed it")
+	case to == Sealed && (cm.Kind != ownerref.Shield || !cm.Armed):
+		return c.fails("there is no armed shield: legacy pods may be left",
+			"wait until a candidate leads: then it is armed")
+	case to == Sealed && len(cm.Presumed) > 0:
+		return c.fails("legacy pods count as gone though nothing proves it: "+fmt.Sprint(cm.Presumed),
+			"make sure that their nodes are off, and remove the pods, or the nodes")
+	}
+	return c
+}
+
+// electionRecord checks that a step does not put two leaders side by side.
+func electionRecord(r Report, to Phase) Check {
+	c := Check{Name: "record", OK: true, Detail: r.recordText()}
+	l, held := r.Legacy, r.Legacy.Holder
+	switch {
+	case l.Kind == "":
+		return c.fails("it could not be read", "grant the verb get on "+l.Lock.Resource)
+	case l.Kind == ownerref.Foreign:
+		return c.fails(l.Why, "remove the annotation if no leader is alive")
+	case to == Clean && held != "" && held != r.said.Holder:
+		return c.fails("", "end the legacy electors, and wait until a candidate holds the Lease and the record")
+	case to == Legacy && held == "" && r.said.Holder != "":
+		// On the way back from clean the leader may be cut off, and has only the Lease.
+		return c.fails("", fmt.Sprintf("wait until %s has the record too, which keeps legacy electors out until it has stopped", r.said.Holder))
+	case to == Dual && r.Phase == Clean && r.electorLeads():
+		c.Acknowledgeable = true
+		return c.fails("", "end it: it may lead beside the candidates, whose term ends with this step")
 	}
 	return c
 }
@@ -171,39 +184,23 @@ func candidates(r Report, to Phase) Check {
 // leader checks that the holder of the Lease, which does the work (M3), is alive and takes
 // part.
 func leader(r Report, to Phase) Check {
-	c, l, h := Check{Name: "leader", OK: true}, r.Lease, r.holder()
+	c, l, h := Check{Name: "leader", OK: true}, r.said, r.holder()
 	switch {
-	case !l.Exists:
+	case r.lease == nil:
 		return c.fails("the Lease does not exist", "start a candidate, or find out why none may write it")
 	case l.Holder == "":
 		return c.fails("nobody holds the Lease", "find out why no candidate leads: the leader does what the phase says")
-	case l.Expired:
-		return c.fails(fmt.Sprintf("%q holds the Lease, and has not renewed it since %v, by the clock of this machine", l.Holder, l.Renewed),
+	case r.expired:
+		return c.fails(fmt.Sprintf("%q holds the Lease, and has not renewed it since %v, by the clock of this machine", l.Holder, l.RenewTime),
 			"find out why no candidate leads, or set this machine's clock: the leader does what the phase says")
 	case h == nil:
-		c.Acknowledgeable = to == Dual && l.Ours // then it stops by itself
+		_, ours := inspect.DetailsOf(l)
+		c.Acknowledgeable = to == Dual && ours // then it stops by itself
 		return c.fails(fmt.Sprintf("%q holds the Lease and does not take part in the migration", l.Holder), "stop it, so that a candidate takes over")
 	}
 	c.Detail = h.Name() + " renews the Lease"
 	if h.Waiting != "" {
 		c.Detail += ", and waits: " + h.Waiting
-	}
-	return c
-}
-
-func armed(r Report) Check {
-	c := Check{Name: "armed", OK: r.ConfigMap.Kind == ownerref.Shield && r.ConfigMap.Armed, Detail: "the shield is up and armed"}
-	if !c.OK {
-		return c.fails("there is no armed shield: legacy pods may be left", "wait until a candidate leads: then it is armed")
-	}
-	return c
-}
-
-func presumed(r Report) Check {
-	all := r.ConfigMap.Presumed
-	c := Check{Name: "presumed", OK: len(all) == 0, Detail: "no legacy pod is presumed gone"}
-	if !c.OK {
-		return c.fails("legacy pods count as gone though nothing proves it: "+strings.Join(all, ", "), "make sure that their nodes are off, and remove the pods, or the nodes")
 	}
 	return c
 }
@@ -219,7 +216,7 @@ func selected(r Report) Check {
 		return c.fails(fmt.Sprintf("the selector %q is not known to match these, which were seen to hold the legacy lock: %s", r.selector, strings.Join(r.unmatched, ", ")),
 			"give a selector that matches the operator's old pods and new ones; if these pods' labels are not known, make sure that no other pod uses the legacy lock")
 	case len(r.holders) == 0:
-		c.Detail = fmt.Sprintf("nobody was seen to hold the legacy lock %s: if an old version ran meanwhile, that name is wrong", r.ConfigMap.Name)
+		c.Detail = fmt.Sprintf("nobody was seen to hold the legacy lock %s: if an old version ran meanwhile, that name is wrong", r.Legacy.Lock.Name)
 	}
 	return c
 }
@@ -248,7 +245,7 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 		return fails("they could not be counted", strings.Join(r.Problems, "; "))
 	case to == Legacy && len(names) == 0:
 		return fails("no legacy pod is there to lead", "roll the operator back to its old version: without a legacy pod nobody leads")
-	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.legacy.Elected):
+	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.Legacy.Lock.Elected):
 		return c, false // the record answers this
 	case r.Phase == Legacy:
 		c.Detail = "the candidates wait until these pods are gone or no longer lead: " + c.Detail

@@ -23,7 +23,7 @@ import (
 // all acknowledges every check there is.
 var all = []string{
 	"order", "configmap", "record", "candidates", "leader",
-	"armed", "presumed", "legacy-pods", "selector", "no-way-back",
+	"legacy-pods", "selector", "no-way-back",
 }
 
 func TestWithoutAPhaseOnRecordThereIsNoStep(t *testing.T) {
@@ -107,14 +107,14 @@ func TestAStepIsRefusedOnGroundsThatNobodyMayAcknowledge(t *testing.T) {
 			s.holds("old")
 			s.joins("a")
 			return s.Advance
-		}, "armed", "wait until a candidate leads"},
+		}, "configmap", "wait until a candidate leads"},
 		"M11: a pod presumed gone": {func(s *stage) mover {
 			s.leaves(s.joins("a"))
 			s.poses("b", "auto")
 			s.lies("b", "dual")
 			s.annotates(mapPath, "zonelect.dev/presumed-gone", `[{"name":"old","uid":"uid-old"}]`)
 			return s.Advance
-		}, "presumed", "old/uid-old"},
+		}, "configmap", "old/uid-old"},
 		"a stranger's ConfigMap": {func(s *stage) mover {
 			s.poses("a", "auto")
 			s.lies("", "legacy")

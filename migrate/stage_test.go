@@ -124,7 +124,7 @@ func (s *stage) holds(pod string) {
 // vanishes removes a legacy pod, and the lock if it owns that.
 func (s *stage) vanishes(pod string) {
 	s.server.Delete(podsPath + pod)
-	if r := s.report(); strings.HasPrefix(r.ConfigMap.Owner, pod+"/") {
+	if r := s.report(); r.Legacy.Holder == "pod/"+pod {
 		s.server.Delete(mapPath)
 	}
 	synctest.Wait()

@@ -28,17 +28,14 @@ type Options struct {
 
 // Outcome is a step that was taken or, in a dry run, could be.
 type Outcome struct {
-	From   Phase   `json:"from"`
-	To     Phase   `json:"to"`
-	Step   uint64  `json:"step"` // the number that the phase now has
-	DryRun bool    `json:"dryRun,omitempty"`
-	Checks []Check `json:"checks"`
+	From, To Phase
+	Step     uint64 // the number that the phase now has
+	Checks   []Check
 }
 
 // RefusedError says that a step was refused: nothing was written.
 type RefusedError struct {
-	From, To Phase
-	Failed   []Check // those that failed and were not acknowledged
+	Failed []Check // those that failed and were not acknowledged
 }
 
 func (e *RefusedError) Error() string {
@@ -46,11 +43,7 @@ func (e *RefusedError) Error() string {
 	for _, c := range e.Failed {
 		reasons = append(reasons, fmt.Sprintf("%s: %s (%s)", c.Name, c.Detail, c.ToDo))
 	}
-	to := ""
-	if e.To != "" {
-		to = fmt.Sprintf(" to %s", e.To)
-	}
-	return fmt.Sprintf("refused from phase %q%s: %s", e.From, to, strings.Join(reasons, "; "))
+	return "the step is refused: " + strings.Join(reasons, "; ")
 }
 
 // Advance goes on to the next phase, up to sealed. It returns once the phase is
@@ -83,8 +76,8 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 	if err != nil {
 		return Outcome{}, err
 	}
-	from := r.stage()
-	out := Outcome{From: r.Phase, To: o.To, DryRun: o.DryRun}
+	from := r.Stage
+	out := Outcome{From: r.Phase, To: o.To}
 	if c := order(r, by, o.To); !c.OK {
 		return out, refused(&out, []Check{c}, o)
 	}
@@ -98,7 +91,7 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 		if looked != nil {
 			return out, looked
 		}
-		if r.stage() != from {
+		if r.Stage != from {
 			return out, fmt.Errorf("%w: the phase was %s (step %d), and somebody has made it %s (step %d)", locks.ErrConflict, from.Phase, from.Step, r.Phase, r.Step)
 		}
 		if err := refused(&out, checks, o); err != nil {
@@ -108,7 +101,7 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 		if o.DryRun {
 			return out, nil
 		}
-		err = m.write(ctx, r, stageOf(out.To, out.Step)) // at the version that was judged
+		err = m.write(ctx, r, record.Stage{Phase: out.To, Step: out.Step}) // at the version that was judged
 	}
 	return out, err
 }
@@ -118,7 +111,7 @@ func refused(out *Outcome, checks []Check, o Options) error {
 	out.Checks = checks
 	failed := slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Passes(o.Acknowledge...) })
 	if len(failed) > 0 {
-		return &RefusedError{out.From, out.To, failed}
+		return &RefusedError{failed}
 	}
 	return nil
 }

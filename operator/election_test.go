@@ -303,12 +303,8 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 		}
 		exited := make(chan int, 1)
 		e.exit = func(code int) { exited <- code }
-		ctx, cancel := context.WithCancel(t.Context())
 		release := make(chan struct{})
-		over := make(chan error, 1)
-		go func() {
-			over <- e.Run(ctx, func(context.Context, election.Term) error { <-release; return nil })
-		}()
+		end := running(t, e, func(context.Context, election.Term) error { <-release; return nil })
 		time.Sleep(time.Minute)
 		log.shut.Store(true)
 		start := time.Now()
@@ -325,12 +321,26 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 		}
 		close(log.open)
 		close(release)
+		end()
+	})
+}
+
+// running runs an election until end is called.
+func running(t *testing.T, e *Election, lead func(context.Context, election.Term) error) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- e.Run(ctx, lead) }()
+	return func() {
+		t.Helper()
 		cancel()
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-	})
+	}
 }
+
+// obedient is work that stops when it is told to.
+func obedient(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil }
 
 // probed returns the liveness handler's answer.
 func probed(e *Election) (int, string) {
@@ -348,11 +358,7 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() {
-			over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
-		}()
+		end := running(t, e, obedient)
 		if code, text := probed(e); code != http.StatusOK || text != "ok\n" {
 			t.Errorf("at first: %d %q", code, text)
 		}
@@ -368,10 +374,7 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 		if code, text := probed(e); code != http.StatusOK {
 			t.Errorf("as it goes on: %d %q", code, text)
 		}
-		cancel()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
@@ -434,11 +437,7 @@ func TestWhoHasLedIsAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() {
-			over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
-		}()
+		end := running(t, e, obedient)
 		time.Sleep(time.Minute)
 		if err := e.Resign(t.Context()); err != nil {
 			t.Fatal(err)
@@ -449,10 +448,7 @@ func TestWhoHasLedIsAlive(t *testing.T) {
 		if code, text := probed(e); code != http.StatusOK {
 			t.Errorf("the answer is %d, %s", code, text)
 		}
-		cancel()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 

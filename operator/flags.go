@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"strconv"
@@ -114,6 +115,36 @@ func (g *goFlag) String() string {
 // IsBoolFlag lets package flag take the flag without a value.
 func (g *goFlag) IsBoolFlag() bool { return g.Value != nil && g.Type() == "bool" }
 
+// value is a flag whose text is not simply that of a variable.
+type value struct {
+	kind string
+	text func() string
+	set  func(string) error
+}
+
+func (v *value) String() string     { return v.text() }
+func (v *value) Set(s string) error { return v.set(s) }
+func (v *value) Type() string       { return v.kind }
+
+// elect is a flag that is false where the election is disabled.
+func (o *Options) elect() *value {
+	return &value{"bool", func() string { return strconv.FormatBool(!o.Disabled) }, func(s string) error {
+		on, err := strconv.ParseBool(s)
+		o.Disabled = !on
+		return err
+	}}
+}
+
+// grace is a flag for a duration where zero means never.
+func (l *Legacy) grace() *value {
+	return &value{"duration", func() string { return max(0, l.Grace).String() }, func(s string) (err error) {
+		if l.Grace, err = time.ParseDuration(s); l.Grace == 0 {
+			l.Grace = -1
+		}
+		return err
+	}}
+}
+
 // defaulted is a duration that keeps its value unless its flag is given.
 type defaulted struct {
 	value       *time.Duration
@@ -121,87 +152,35 @@ type defaulted struct {
 	given       bool
 }
 
-func (d *defaulted) String() string {
-	switch {
-	case d.value == nil:
-		return ""
-	case *d.value == 0:
-		return d.unlessGiven.String()
-	}
-	return d.value.String()
+func (d *defaulted) flag() *value {
+	text := func() string { return cmp.Or(*d.value, d.unlessGiven).String() }
+	return &value{"duration", text, func(s string) (err error) {
+		*d.value, err = time.ParseDuration(s)
+		d.given = true
+		return err
+	}}
 }
 
-func (d *defaulted) Set(s string) (err error) {
-	*d.value, err = time.ParseDuration(s)
-	d.given = true
-	return err
-}
-
-func (d *defaulted) Type() string { return "duration" }
-
-// named is a timing by its name. It sets what has no flag of its own that was given.
-type named struct {
-	timing    *election.Timing
-	durations []*defaulted // LeaseDuration, RenewDeadline, RenewInterval
-	name      string
-}
-
-func (n *named) String() string { return n.name }
-
-func (n *named) Set(name string) error {
-	var t election.Timing
-	switch name {
-	case "default":
-		t = t.WithDefaults()
-	case "patient":
-		t = timing.Patient()
-	case "fast":
-		t = timing.Fast()
-	default:
-		return errors.New("use default, patient or fast")
-	}
-	for i, d := range []time.Duration{t.LeaseDuration, t.RenewDeadline, t.RenewInterval} {
-		if !n.durations[i].given {
-			*n.durations[i].value = d
+// named is a flag for a timing by its name. It sets what has no flag of its own that was given: LeaseDuration,
+// RenewDeadline and RenewInterval.
+func (o *Options) named(durations []*defaulted) *value {
+	given := ""
+	return &value{"string", func() string { return given }, func(name string) error {
+		all := map[string]election.Timing{
+			"default": election.Timing{}.WithDefaults(), "patient": timing.Patient(), "fast": timing.Fast(),
 		}
-	}
-	n.timing.AttemptTimeout = t.AttemptTimeout
-	n.timing.Exclusive = n.timing.Exclusive || t.Exclusive
-	n.name = name
-	return nil
+		t, known := all[name]
+		if !known {
+			return errors.New("use default, patient or fast")
+		}
+		for i, d := range []time.Duration{t.LeaseDuration, t.RenewDeadline, t.RenewInterval} {
+			if !durations[i].given {
+				*durations[i].value = d
+			}
+		}
+		o.Timing.AttemptTimeout = t.AttemptTimeout
+		o.Timing.Exclusive = o.Timing.Exclusive || t.Exclusive
+		given = name
+		return nil
+	}}
 }
-
-func (n *named) Type() string { return "string" }
-
-// grace is a flag for a duration where zero means never.
-type grace time.Duration
-
-func (g *grace) String() string { return max(0, time.Duration(*g)).String() }
-
-func (g *grace) Set(s string) error {
-	d, err := time.ParseDuration(s)
-	if *g = grace(d); d == 0 {
-		*g = -1
-	}
-	return err
-}
-
-func (g *grace) Type() string { return "duration" }
-
-// negated is a flag that is true where its variable is false.
-type negated struct{ value *bool }
-
-func (n *negated) String() string {
-	return strconv.FormatBool(n.value == nil || !*n.value)
-}
-
-func (n *negated) Set(s string) error {
-	on, err := strconv.ParseBool(s)
-	*n.value = !on
-	return err
-}
-
-func (n *negated) Type() string { return "bool" }
-
-// IsBoolFlag lets package flag take the flag without a value.
-func (n *negated) IsBoolFlag() bool { return true }

@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,12 +13,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // lines are the lines of a log.
@@ -69,7 +75,7 @@ func klogged(t *testing.T) func() string {
 }
 
 // TestNothingOfAnElectionGoesToClientGosLog: neither the API server's warnings nor what becomes of
-// Events, also of those that come at the end. The election's own log has those, once and as no error.
+// Events, also of those that come at the end.
 func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
 	server, o := inPod(t)
 	var own lines
@@ -87,8 +93,7 @@ func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
 	defer refusing.Close()
 	defer refusing.CloseClientConnections()
 	o.Config, o.NoEvents, o.Logger = &rest.Config{Host: refusing.URL}, false, own.logger()
-	const times = 20
-	for range times {
+	for range 20 {
 		if err := Run(t.Context(), "op", func(context.Context, election.Term) error { return nil }, o); err != nil {
 			t.Fatal(err)
 		}
@@ -96,16 +101,52 @@ func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
 	if got := raw(); got != "" {
 		t.Errorf("client-go has logged:\n%s", got)
 	}
-	refused := own.with("no Events")
-	if len(refused) > times {
-		t.Errorf("%d elections say %d times that Events are refused, want once each at most", times, len(refused))
-	}
-	for _, line := range refused {
-		if strings.Contains(line, `"error"`) || strings.Contains(line, "metadata") {
-			t.Errorf("an Event that is not posted is not an error, and not worth all of it: %s", line)
+}
+
+// TestAnOutageIsHeardOfNowAndThen, and only as long as it lasts.
+func TestAnOutageIsHeardOfNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		ctx, cancel := context.WithCancel(t.Context())
+		link := lockstest.NewFaulty(memory.New("lock"))
+		link.Set(lockstest.Fault{Err: errors.New("503")})
+		e, err := election.New(election.Config{Lock: link, Candidate: locks.Candidate{Identity: "a"}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := own.with(`"error"`); len(got) > 0 {
-		t.Errorf("elections that end in good order log errors:\n%s", strings.Join(got, "\n"))
-	}
+		transitions, done, over := e.Subscribe(ctx), make(chan struct{}), make(chan error)
+		go func() {
+			defer close(done)
+			remind(log.logger(), transitions)
+		}()
+		go func() {
+			over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+		}()
+		began := 0
+		for _, step := range []struct {
+			lasts time.Duration
+			lines int
+		}{{reminder - time.Second, 0}, {2 * time.Second, 1}, {12 * reminder, 12}} {
+			time.Sleep(step.lasts)
+			synctest.Wait()
+			got := log.with("")
+			if len(got)-began != step.lines {
+				t.Errorf("%d lines in %v, want %d:\n%s", len(got)-began, step.lasts, step.lines, strings.Join(got, "\n"))
+			}
+			began = len(got)
+		}
+		if got := log.with(""); !strings.Contains(got[0], "503") {
+			t.Errorf("it does not say why: %q", got[0])
+		}
+		link.Set(lockstest.Fault{})
+		time.Sleep(time.Hour)
+		if got := log.with(""); len(got) > began+1 {
+			t.Errorf("the outage is over, and heard of: %q", got[began:])
+		}
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
 }

@@ -116,7 +116,7 @@ var ErrOptions = errors.New("the options cannot be used")
 // flags adds a flag to fs for each field that has one. Fields whose zero value means a
 // default stay zero unless the flag is given, so that other sources of them count.
 func (o *Options) flags(fs *pflag.FlagSet) {
-	elect := fs.VarPF(&negated{&o.Disabled}, electFlag, "", "Elect one leader among the replicas. If false, this replica leads at once, without an election.")
+	elect := fs.VarPF(o.elect(), electFlag, "", "Elect one leader among the replicas. If false, this replica leads at once, without an election.")
 	elect.NoOptDefVal = "true"
 	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty: the name that the program gives.")
 	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty: the pod's namespace.")
@@ -125,12 +125,12 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 		{value: &o.Timing.LeaseDuration, unlessGiven: t.LeaseDuration}, {value: &o.Timing.RenewDeadline, unlessGiven: t.RenewDeadline},
 		{value: &o.Timing.RenewInterval, unlessGiven: t.RenewInterval},
 	}
-	fs.Var(&named{&o.Timing, durations, ""}, "leader-elect-timing", "Sets the next three flags by name: default, "+
+	fs.Var(o.named(durations), "leader-elect-timing", "Sets the next three flags by name: default, "+
 		"patient (60s, 54s, 6s: a leader outlives an API outage of 45s) or fast (3s, 2.5s, 0.5s, for a Lease that no client-go candidate shares). "+
 		"A flag that is given wins over the name.")
-	fs.Var(durations[0], "leader-elect-lease-duration", "How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
-	fs.Var(durations[1], "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. Shorter than the lease duration by at least the time that the work needs to stop.")
-	fs.Var(durations[2], "leader-elect-retry-period", "How often the leader renews the Lease.")
+	fs.Var(durations[0].flag(), "leader-elect-lease-duration", "How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
+	fs.Var(durations[1].flag(), "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. Shorter than the lease duration by at least the time that the work needs to stop.")
+	fs.Var(durations[2].flag(), "leader-elect-retry-period", "How often the leader renews the Lease.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Preferred zones for the leader, most preferred first.")
 	l := &o.Legacy
 	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock, "client-go's name for the lock: leases, configmapsleases or endpointsleases. The last two also hold client-go's annotation, in mode dual unless another is set.")
@@ -138,7 +138,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&l.Name, "leader-elect-legacy-name", l.Name, "Name of the legacy lock. Empty: the name of the Lease.")
 	fs.StringVar(&l.PodSelector, "leader-elect-pod-selector", l.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment.")
 	l.Grace = cmp.Or(l.Grace, legacypods.GraceDefault)
-	fs.Var((*grace)(&l.Grace), "leader-elect-legacy-grace", "How long a node must be silent before a legacy pod on it counts as gone. 0: never.")
+	fs.Var(l.grace(), "leader-elect-legacy-grace", "How long a node must be silent before a legacy pod on it counts as gone. 0: never.")
 }
 
 // FromEnvironment sets every field that has a flag from the environment, where the variable

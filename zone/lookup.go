@@ -34,7 +34,15 @@ func Lookup(ctx context.Context, core rest.Interface, node string) (string, erro
 	if core == nil || node == "" {
 		return "", fmt.Errorf("looking up the zone of node %q: this needs a client and the node's name", node)
 	}
-	labels, err := labelsOf(ctx, core, node)
+	answer := core.Get().Resource("nodes").Name(node).SetHeader("Accept", metadataOnly).MaxRetries(0).Do(ctx)
+	err := answer.Error()
+	var object metav1.PartialObjectMetadata
+	if err == nil {
+		raw, _ := answer.Raw() // there is no error
+		if err = json.Unmarshal(raw, &object); err != nil {
+			err = fmt.Errorf("reading the answer: %w", err)
+		}
+	}
 	if apierrors.IsForbidden(err) {
 		return "", fmt.Errorf("looking up the zone: %w: needs verb \"get\" on node %q (grant it on nodes in a ClusterRole, or set the zone "+
 			"explicitly): %w", locks.ErrForbidden, node, err)
@@ -43,25 +51,9 @@ func Lookup(ctx context.Context, core rest.Interface, node string) (string, erro
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
 	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone} {
-		if z := labels[label]; z != "" {
+		if z := object.Labels[label]; z != "" {
 			return z, nil
 		}
 	}
 	return "", fmt.Errorf("looking up the zone of node %q: %w %s", node, ErrNoZone, corev1.LabelTopologyZone)
-}
-
-func labelsOf(ctx context.Context, core rest.Interface, node string) (map[string]string, error) {
-	answer := core.Get().Resource("nodes").Name(node).SetHeader("Accept", metadataOnly).MaxRetries(0).Do(ctx)
-	if err := answer.Error(); err != nil {
-		return nil, err
-	}
-	raw, err := answer.Raw()
-	if err != nil {
-		return nil, err
-	}
-	var object metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
-	}
-	return object.Labels, nil
 }

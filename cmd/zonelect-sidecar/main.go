@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 // Command zonelect-sidecar elects a leader for programs that are not written in Go. It runs a
 // command while this process leads, or tells a program that polls it whether it leads:
@@ -9,8 +9,7 @@
 //	zonelect-sidecar [flags] -- command args...
 //	zonelect-sidecar [flags]
 //
-// docs/sidecar.md says what it promises. It does not run on Windows, which has neither the
-// signals nor the process groups that it ends a command with.
+// docs/sidecar.md says what it promises. It runs on Linux alone, whose kernel tells it what a command has left behind.
 package main
 
 import (

@@ -23,6 +23,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 var (
@@ -192,11 +193,15 @@ func TestALeaseWithoutADurationIsNeverCalledFree(t *testing.T) {
 
 // TestARecordOfAnotherLibraryIsForeign: nobody can say when its holder's lease ends.
 func TestARecordOfAnotherLibraryIsForeign(t *testing.T) {
-	said, found, err := inspect.ReadElected(map[string]string{
-		"control-plane.alpha.kubernetes.io/leader": `{"holderIdentity":"jm-1","leaseDuration":60.000000000,"leaderTransitions":2}`,
-	})
-	if !found || said.HolderIdentity != "" || err == nil || !strings.Contains(err.Error(), `"leaseDuration"`) {
-		t.Errorf("read %+v, %v, %v", said, found, err)
+	r, server := reader(t)
+	server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "op", Annotations: map[string]string{
+			resourcelock.LeaderElectionRecordAnnotationKey: `{"holderIdentity":"jm-1","leaseDuration":60.0}`,
+		},
+	}})
+	e, err := r.Election(t.Context(), key)
+	if l := e.Legacy; err != nil || l.Kind != ownerref.Foreign || l.Holder != "" || !strings.Contains(l.Why, `"leaseDuration"`) {
+		t.Errorf("read %+v, %v", l, err)
 	}
 }
 

@@ -4,8 +4,6 @@
 package inspect
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -29,23 +27,14 @@ type Legacy struct {
 	// Lingering says that the object was deleted, and what keeps it.
 	Lingering string `json:"lingering,omitempty"`
 
-	stage record.Stage // that the object carries
-	why   string       // what is odd about it
-}
-
-// ReadElected returns client-go's election record in the annotations of an object; found is
-// false if there is none, and err says why one cannot be read.
-func ReadElected(annotations map[string]string) (said record.Elected, found bool, err error) {
-	raw, found := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
-	if !found {
-		return record.Elected{}, false, nil
-	}
-	said, err = record.ParseElected(raw)
-	if err != nil {
-		err = fmt.Errorf("its election record cannot be read: %w", err)
-	}
-	said.HolderIdentity = record.Identity(said.HolderIdentity)
-	return said, true, err
+	// Lock is where the object was looked for and, if no Lease says that, which kind of lock it is.
+	Lock record.Legacy `json:"-"`
+	// Shield is a ConfigMap as package ownerref recognizes it; zero for the object of an election record.
+	Shield ownerref.Record `json:"-"`
+	// Ours says that a zonelect program wrote the holder of an election record.
+	Ours bool `json:"-"`
+	// Why is what is odd about the object.
+	Why string `json:"-"`
 }
 
 // objectKinds are the kinds of objects as kubectl takes them.
@@ -54,22 +43,22 @@ var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpo
 // ObjectOf names the object of a legacy lock as kubectl does.
 func ObjectOf(lock record.Legacy) string { return objectKinds[lock.Resource] + "/" + lock.Name }
 
-// legacyLock says where the legacy lock is; its name is empty if there is no reason to look
-// for one.
-func (e Election) legacyLock() (lock record.Legacy) {
+// LegacyLock says which lock is moved, and whether the Lease says that one is: if not, it may be
+// one of the lock's name.
+func (e Election) LegacyLock() (lock record.Legacy, moves bool) {
 	if e.Lease != nil {
-		lock = record.ReadLegacy(e.Lease.Annotations)
+		lock, moves = record.ReadLegacy(e.Lease.Annotations), record.ReadStage(e.Lease.Annotations).Phase != ""
 	}
-	if lock == (record.Legacy{}) && (e.Lease == nil || record.ReadStage(e.Lease.Annotations).Phase != "") {
-		return record.Legacy{Resource: record.ConfigMaps, Name: e.Name}
+	if lock != (record.Legacy{}) {
+		return lock, true
 	}
-	return lock
+	return record.Legacy{Resource: record.ConfigMaps, Name: e.Name}, moves
 }
 
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) *Legacy {
 	r := ownerref.Recognize(cm)
-	o := &Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), stage: record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}, why: r.Why}
+	o := &Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), Shield: r, Why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}
@@ -79,12 +68,15 @@ func recognized(cm *corev1.ConfigMap) *Legacy {
 // elected identifies an object in the place of an election record. An object without a
 // record counts as none.
 func elected(annotations map[string]string) *Legacy {
-	switch said, found, err := ReadElected(annotations); {
-	case !found:
+	raw, found := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
+	if !found {
 		return &Legacy{Kind: ownerref.Absent}
-	case err != nil:
-		return &Legacy{Kind: ownerref.Foreign, why: err.Error()}
-	default:
-		return &Legacy{Kind: ElectionRecord, Holder: said.HolderIdentity}
 	}
+	said, err := record.ParseElected(raw)
+	if err != nil {
+		return &Legacy{Kind: ownerref.Foreign, Why: "its election record cannot be read: " + err.Error()}
+	}
+	holder := record.Identity(said.HolderIdentity)
+	ours := holder != "" && annotations[record.AnnotationHolder] == holder
+	return &Legacy{Kind: ElectionRecord, Holder: holder, Ours: ours}
 }

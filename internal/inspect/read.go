@@ -57,16 +57,6 @@ func (r Reader) Leases(ctx context.Context, namespace string) ([]coordinationv1.
 	return rawapi.List[coordinationv1.Lease](ctx, r.Coordination, apierror.Leases, namespace, "")
 }
 
-// ConfigMap reads a ConfigMap; nil if it does not exist.
-func (r Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	return get[corev1.ConfigMap](ctx, r.Core, apierror.Object{Resource: apierror.ConfigMaps, Namespace: namespace, Name: name})
-}
-
-// Endpoints reads an Endpoints object; nil if it does not exist.
-func (r Reader) Endpoints(ctx context.Context, namespace, name string) (*corev1.Endpoints, error) { //nolint:staticcheck // SA1019: old electors use them
-	return get[corev1.Endpoints](ctx, r.Core, apierror.Object{Resource: apierror.Endpoints, Namespace: namespace, Name: name}) //nolint:staticcheck // SA1019: the same
-}
-
 // Lock reads the Lease of a lock. A missing lock is no error.
 func (r Reader) Lock(ctx context.Context, lock types.NamespacedName) (Election, error) {
 	lease, err := r.Lease(ctx, lock)
@@ -131,12 +121,18 @@ func (r Reader) tolerate(err error, notes *[]string, without string) error {
 // Legacy adds the object in the legacy lock's place. It reads nothing if the Lease does not
 // mention a migration. Without a Lease it looks for a legacy lock of the same name.
 func (r Reader) Legacy(ctx context.Context, e *Election) error {
-	lock := e.legacyLock()
-	if lock.Name == "" {
-		return nil
+	if lock, moves := e.LegacyLock(); moves || e.Lease == nil {
+		return r.LegacyAt(ctx, e, lock)
 	}
+	return nil
+}
+
+// LegacyAt adds the object in the place of that lock. If no Lease says that it is moved, it may be
+// an election record, on either kind of object.
+func (r Reader) LegacyAt(ctx context.Context, e *Election, lock record.Legacy) error {
+	_, moves := e.LegacyLock()
 	found, err := r.legacy(ctx, e.Namespace, lock)
-	if err == nil && e.Lease == nil && found.Kind == ownerref.Absent {
+	if err == nil && !moves && found.Kind == ownerref.Absent {
 		endpoints := record.Legacy{Resource: record.Endpoints, Name: lock.Name, Elected: true}
 		if other, err := r.legacy(ctx, e.Namespace, endpoints); err == nil && other.Kind == ElectionRecord {
 			lock, found = endpoints, other
@@ -145,10 +141,11 @@ func (r Reader) Legacy(ctx context.Context, e *Election) error {
 	if err != nil {
 		return r.tolerate(err, &e.Notes, "what stands in the legacy lock's place is not known")
 	}
-	found.Object = ObjectOf(lock)
+	lock.Elected = lock.Elected || !moves && found.Kind == ElectionRecord
+	found.Object, found.Lock = ObjectOf(lock), lock
 	e.Legacy = found
-	if found.why != "" {
-		e.Notes = append(e.Notes, found.Object+": "+found.why)
+	if found.Why != "" {
+		e.Notes = append(e.Notes, found.Object+": "+found.Why)
 	}
 	if lock.Elected && e.Phase() == record.PhaseSealed {
 		e.Notes = append(e.Notes, neverSealed)
@@ -158,14 +155,16 @@ func (r Reader) Legacy(ctx context.Context, e *Election) error {
 
 // legacy reads the object of a legacy lock.
 func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy) (*Legacy, error) {
+	id := apierror.Object{Resource: apierror.ConfigMaps, Namespace: namespace, Name: lock.Name}
 	if lock.Resource == record.Endpoints {
-		endpoints, err := r.Endpoints(ctx, namespace, lock.Name)
+		id.Resource = apierror.Endpoints
+		endpoints, err := get[corev1.Endpoints](ctx, r.Core, id) //nolint:staticcheck // SA1019: old electors use them
 		if err != nil || endpoints == nil {
 			return elected(nil), err
 		}
 		return elected(endpoints.Annotations), nil
 	}
-	cm, err := r.ConfigMap(ctx, namespace, lock.Name)
+	cm, err := get[corev1.ConfigMap](ctx, r.Core, id)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +172,16 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 	if cm != nil {
 		annotations = cm.Annotations
 	}
-	if _, is := annotations[resourcelock.LeaderElectionRecordAnnotationKey]; is || lock.Elected {
+	if lock.Elected {
 		return elected(annotations), nil
 	}
-	return recognized(cm), nil
+	found := recognized(cm)
+	if _, is := annotations[resourcelock.LeaderElectionRecordAnnotationKey]; is {
+		shield := found.Shield
+		found = elected(annotations)
+		found.Shield = shield
+	}
+	return found, nil
 }
 
 // Surroundings adds the states of the candidates' pods and nodes. A missing permission becomes a note.

@@ -45,9 +45,9 @@ func PhaseNames() []string {
 // Stage is a phase with its place in the order of changes. The same stage is
 // kept on several objects; where they disagree, [Stage.Later] counts.
 type Stage struct {
-	Phase Phase
+	Phase Phase `json:"phase,omitempty"`
 	// Step grows with each change of phase, in whichever direction.
-	Step uint64
+	Step uint64 `json:"step,omitempty"`
 }
 
 // Seals reports whether a shield in that stage needs no owner.

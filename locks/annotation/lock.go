@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -51,24 +52,28 @@ type Config struct {
 type Lock struct {
 	config Config
 	name   apierror.Object
-	store  store
 	long   record.LongWarning
+	object target
 }
-
-var _ locks.Lock = (*Lock)(nil)
 
 // New returns the Lock that c describes, or an error that lists everything that is
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
-	kind, known := stores[c.Kind]
-	if !known {
-		return nil, fmt.Errorf("annotation lock %q in namespace %q: the kind is %q: set %q or %q", c.Name, c.Namespace, c.Kind, ConfigMaps, Endpoints)
+	l := &Lock{config: c, name: apierror.Object{Resource: apierror.ConfigMaps, Namespace: c.Namespace, Name: c.Name}}
+	var err error
+	switch c.Kind {
+	case ConfigMaps:
+		l.object = targetOf[corev1.ConfigMap](c.Client, l.name)
+	case Endpoints:
+		l.name.Resource = apierror.Endpoints
+		l.object = targetOf[corev1.Endpoints](c.Client, l.name) //nolint:staticcheck // deprecated, but what the old lock stands on
+	default:
+		err = fmt.Errorf("the kind is %q: set %q or %q", c.Kind, ConfigMaps, Endpoints)
 	}
-	name := apierror.Object{Resource: kind.resource, Namespace: c.Namespace, Name: c.Name}
-	if err := rawapi.Check(c.Client, name); err != nil {
-		return nil, fmt.Errorf("%s lock %q in namespace %q: %w", c.Kind, c.Name, c.Namespace, err)
+	if err := errors.Join(err, rawapi.Check(c.Client, l.name)); err != nil {
+		return nil, fmt.Errorf("annotation lock %q in namespace %q: %w", c.Name, c.Namespace, err)
 	}
-	return &Lock{config: c, name: name, store: kind.make(c.Client, name)}, nil
+	return l, nil
 }
 
 // Describe returns the object's name. It does no I/O.
@@ -83,7 +88,7 @@ func (*Lock) Capabilities() locks.Capabilities { return locks.Capabilities{} }
 // the zero Snapshot and no error. An object without the annotation is a record without
 // a holder. See [ErrNoRecord] and [ErrOtherLock] for objects that cannot be a lock.
 func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
-	object, err := l.store.get(ctx)
+	object, err := l.object.get(ctx)
 	if l.name.Absent(err) {
 		return locks.Snapshot{}, nil
 	}
@@ -99,7 +104,7 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 // object. If the annotations cannot hold the record without loss, Write refuses it and
 // sends nothing. See [locks.Lock] for the other errors.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	object, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error {
+	object, err := l.object.put(ctx, base.Opaque, func(object metav1.Object) error {
 		record.SetLabels(object, l.config.Labels)
 		return write(object, r)
 	})
@@ -119,7 +124,7 @@ func (l *Lock) Clear(ctx context.Context, base locks.Version) error {
 	if !base.Exists() {
 		return l.name.Explain(apierror.Update, errors.New("it does not exist"))
 	}
-	_, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error { strip(object); return nil })
+	_, err := l.object.put(ctx, base.Opaque, func(object metav1.Object) error { strip(object); return nil })
 	return err
 }
 
@@ -127,10 +132,13 @@ func (l *Lock) Clear(ctx context.Context, base locks.Version) error {
 // request, which ends by itself after five to ten minutes, even if the server has fallen
 // silent. It returns an error as soon as Read would. It starts no goroutine.
 func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	return l.store.watch(ctx, from.Number, func(ctx context.Context, kind watch.EventType, object metav1.Object) error {
-		event, err := l.event(kind, object)
-		if err != nil {
-			return err
+	return l.object.watch(ctx, from.Number, func(ctx context.Context, kind watch.EventType, object metav1.Object) error {
+		event := locks.Event{Snapshot: record.Gone(object.GetResourceVersion()), Bookmark: kind == watch.Bookmark}
+		if kind != watch.Deleted && kind != watch.Bookmark {
+			var err error
+			if event.Snapshot, err = l.snapshot(object); err != nil {
+				return err
+			}
 		}
 		select {
 		case events <- event:
@@ -139,19 +147,6 @@ func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- lock
 			return ctx.Err()
 		}
 	})
-}
-
-// event translates one event.
-func (l *Lock) event(kind watch.EventType, object metav1.Object) (locks.Event, error) {
-	switch kind {
-	case watch.Deleted:
-		return locks.Event{Snapshot: record.Gone(object.GetResourceVersion())}, nil
-	case watch.Bookmark:
-		return locks.Event{Snapshot: record.Gone(object.GetResourceVersion()), Bookmark: true}, nil
-	default:
-		s, err := l.snapshot(object)
-		return locks.Event{Snapshot: s}, err
-	}
 }
 
 // snapshot returns the record on object.
@@ -169,4 +164,41 @@ func (l *Lock) snapshot(object metav1.Object) (locks.Snapshot, error) {
 		},
 		Record: r,
 	}, nil
+}
+
+// target is one object of any kind.
+type target struct {
+	get func(ctx context.Context) (metav1.Object, error)
+	// put writes base, or a new object if base is nil, with a change.
+	put   func(ctx context.Context, base any, change func(metav1.Object) error) (metav1.Object, error)
+	watch func(ctx context.Context, from uint64, each eachEvent) error
+}
+
+type eachEvent func(context.Context, watch.EventType, metav1.Object) error
+
+func targetOf[T any, P rawapi.Type[T]](client rest.Interface, name apierror.Object) target {
+	o := rawapi.New[T, P](client, name)
+	return target{
+		get: func(ctx context.Context) (metav1.Object, error) { return o.Get(ctx) },
+		put: func(ctx context.Context, base any, change func(metav1.Object) error) (metav1.Object, error) {
+			verb, send, to := apierror.Create, o.Create, P(new(T))
+			if base != nil {
+				old, ok := base.(P)
+				if !ok || old == nil {
+					err := fmt.Errorf("the version to replace (%T) was not read from this %s", base, name.Kind)
+					return nil, name.Explain(apierror.Update, err)
+				}
+				verb, send, to = apierror.Update, o.Update, old.DeepCopyObject().(P)
+			}
+			if err := change(to); err != nil {
+				return nil, name.Explain(verb, err)
+			}
+			return send(ctx, to)
+		},
+		watch: func(ctx context.Context, from uint64, each eachEvent) error {
+			return o.Watch(ctx, from, func(ctx context.Context, e rawapi.Event[P]) error {
+				return each(ctx, e.Type, e.Object)
+			})
+		},
+	}
 }

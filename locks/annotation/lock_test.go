@@ -17,6 +17,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 type object = apitest.Object
@@ -222,4 +223,19 @@ func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func TestAnAnnotationHoldsTheLawsOfEveryLock(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind Kind) {
+		servers := map[locks.Lock]*apitest.Server{}
+		lockstest.RunSuite(t, lockstest.Suite{
+			New: func(t *testing.T) locks.Lock {
+				l, server := newLock(t, kind)
+				servers[l] = server
+				return l
+			},
+			Delete:       func(_ *testing.T, l locks.Lock) { servers[l].Delete(pathOf(kind)) },
+			StoreNothing: func(_ *testing.T, l locks.Lock) { servers[l].StoreNothing() },
+		})
+	})
 }

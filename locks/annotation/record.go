@@ -83,7 +83,7 @@ func otherLock(object metav1.Object) error {
 // write replaces the record on an object with r, and keeps the rest. It returns an error
 // if the annotations cannot hold r without loss.
 func write(object metav1.Object, r locks.Record) error {
-	if err := check(r); err != nil {
+	if err := record.Check(r); err != nil {
 		return err
 	}
 	value, err := json.Marshal(record.Elected{
@@ -122,15 +122,4 @@ func annotate(annotations map[string]string, key string, t time.Time) {
 		return
 	}
 	annotations[key] = t.UTC().Format(metav1.RFC3339Micro)
-}
-
-// check returns nil if the annotations can hold r without loss.
-func check(r locks.Record) error {
-	errs := []error{record.Check(r)}
-	for what, t := range map[string]time.Time{"acquire": r.AcquireTime, "renew": r.RenewTime} {
-		if year := t.UTC().Year(); year < 0 || year > 9999 {
-			errs = append(errs, fmt.Errorf("%w: its %s time is in the year %d, which RFC 3339 cannot say", record.ErrUnwritable, what, year))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -275,19 +275,3 @@ func TestARecordThatWasRemovedIsNotReleased(t *testing.T) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
 }
-
-func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
-	for name, change := range map[string]func(*locks.Record){
-		"fraction of a second": func(r *locks.Record) { r.LeaseDuration = 1900 * time.Millisecond },
-		"a year of five signs": func(r *locks.Record) { r.RenewTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-	} {
-		r := held()
-		change(&r)
-		if err := check(r); !errors.Is(err, record.ErrUnwritable) {
-			t.Errorf("%s: %v, want ErrUnwritable", name, err)
-		}
-	}
-	if err := errors.Join(check(held()), check(released()), check(locks.Record{LeaseDuration: time.Second})); err != nil {
-		t.Error(err)
-	}
-}

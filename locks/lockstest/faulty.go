@@ -194,26 +194,17 @@ func (f *Faulty) Watch(ctx context.Context, from locks.Version, events chan<- lo
 		}
 		select {
 		case e := <-between:
-			if !f.pass(ctx, e, events) {
+			if fault, _ := f.now(); fault.silent() || fault.Mute {
+				continue // it was muted meanwhile
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
 				return nil
 			}
 		case err := <-ended:
 			return err
 		case <-change:
 		}
-	}
-}
-
-// pass forwards an event, unless the watch was muted meanwhile.
-func (f *Faulty) pass(ctx context.Context, e locks.Event, events chan<- locks.Event) bool {
-	if fault, _ := f.now(); fault.silent() || fault.Mute {
-		<-ctx.Done()
-		return false
-	}
-	select {
-	case events <- e:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

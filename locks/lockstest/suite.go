@@ -32,23 +32,18 @@ const suitePatience = 30 * time.Second
 // RunSuite runs every test of the suite as a subtest.
 func RunSuite(t *testing.T, s Suite) {
 	laws := map[string]func(*testing.T, context.Context, locks.Lock){
-		"ReadOfNoRecordIsNoError":               readOfNoRecord,
-		"WhatIsWrittenIsRead":                   roundTrip,
-		"CreationOfWhatExistsIsAConflict":       createTwice,
-		"WriteAtAnOldVersionIsAConflict":        staleWrite,
-		"NumbersGrowAndTheUIDStays":             numbersGrow,
-		"OfConcurrentWritesExactlyOneLands":     oneWins,
-		"AnEndedContextIsAnErrorAndNoWrite":     endedContext,
-		"WatchFromZeroBeginsWithWhatIs":         watchFromZero,
-		"WatchGoesOnAfterItsVersion":            watchGoesOn,
-		"WatchEndsWithItsContext":               watchEnds,
-		"AReleasedRecordKeepsItsTraces":         released,
-		"DescribeNamesTheLock":                  describe,
-		"DetailsThatAreLeftOutAreGoneFromThere": detailsCleared,
+		"ANewLockHasANameAndNoRecord":       newLock,
+		"WhatIsWrittenIsRead":               roundTrip,
+		"AWriteAtAnotherVersionIsAConflict": conflict,
+		"NumbersGrowAndTheUIDStays":         numbersGrow,
+		"OfConcurrentWritesExactlyOneLands": oneWins,
+		"AnEndedContextIsAnErrorAndNoWrite": endedContext,
+		"WatchFromZeroBeginsWithWhatIs":     watchFromZero,
+		"WatchGoesOnAfterItsVersion":        watchGoesOn,
+		"WatchEndsWithItsContext":           watchEnds,
 	}
 	if s.Delete != nil {
-		laws["NumbersGrowAcrossDeletion"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.deletion(t, ctx, l) }
-		laws["WriteToADeletedRecordIsAConflict"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.writeToDeleted(t, ctx, l) }
+		laws["ADeletedRecordIsGoneAndItsNumberIsNot"] = s.deletion
 	}
 	if s.StoreNothing != nil {
 		laws["AWriteThatChangedNothingIsNotAcknowledged"] = s.writeOfNothing
@@ -93,9 +88,9 @@ func mustRead(t *testing.T, ctx context.Context, l locks.Lock) locks.Snapshot {
 	return s
 }
 
-func readOfNoRecord(t *testing.T, ctx context.Context, l locks.Lock) {
-	if s := mustRead(t, ctx, l); s.Version.Exists() {
-		t.Fatalf("a new lock has the record %+v", s.Record)
+func newLock(t *testing.T, ctx context.Context, l locks.Lock) {
+	if d, s := l.Describe(), mustRead(t, ctx, l); d.Name == "" || d.Kind == "" || s.Version.Exists() {
+		t.Fatalf("Describe returns %+v, Read %+v", d, s.Record)
 	}
 }
 
@@ -106,36 +101,35 @@ func sameRecord(a, b locks.Record) bool {
 	return same && a == b
 }
 
+// roundTrip writes a renewal, a release, and the record of a holder that says nothing else.
 func roundTrip(t *testing.T, ctx context.Context, l locks.Lock) {
-	want := suiteRecord("a", 1)
-	wrote := mustWrite(t, ctx, l, locks.Version{}, want)
-	read := mustRead(t, ctx, l)
-	if !sameRecord(wrote.Record, want) || !sameRecord(read.Record, want) {
-		t.Fatalf("wrote %+v\ngot back %+v\nread %+v", want, wrote.Record, read.Record)
-	}
-	if wrote.Version.Number != read.Version.Number || wrote.Version.UID != read.Version.UID {
-		t.Fatalf("version of the write is %+v, of the read %+v", wrote.Version, read.Version)
-	}
-}
-
-func createTwice(t *testing.T, ctx context.Context, l locks.Lock) {
-	first := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
-	if _, err := l.Write(ctx, locks.Version{}, suiteRecord("b", 2)); !errors.Is(err, locks.ErrConflict) {
-		t.Fatalf("second creation: %v, want ErrConflict", err)
-	}
-	if now := mustRead(t, ctx, l); now.Version.Number != first.Version.Number {
-		t.Fatal("the creation that conflicted was written")
+	released, bare := suiteRecord("a", 2), suiteRecord("b", 3)
+	released.Holder, released.LeaseDuration, released.Details.Released = "", time.Second, released.Details.Token
+	released.Details.Handover = locks.Handover{To: "b 2", Precedence: 4 * time.Second}
+	bare.Details = locks.Details{Holder: "b"}
+	var at locks.Version
+	for _, want := range []locks.Record{suiteRecord("a", 1), released, bare} {
+		wrote := mustWrite(t, ctx, l, at, want)
+		read := mustRead(t, ctx, l)
+		if !sameRecord(wrote.Record, want) || !sameRecord(read.Record, want) {
+			t.Fatalf("wrote %+v\ngot back %+v\nread %+v", want, wrote.Record, read.Record)
+		}
+		if at = wrote.Version; at.Number != read.Version.Number || at.UID != read.Version.UID {
+			t.Fatalf("version of the write is %+v, of the read %+v", at, read.Version)
+		}
 	}
 }
 
-func staleWrite(t *testing.T, ctx context.Context, l locks.Lock) {
+func conflict(t *testing.T, ctx context.Context, l locks.Lock) {
 	old := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
-	mustWrite(t, ctx, l, old.Version, suiteRecord("a", 2))
-	if _, err := l.Write(ctx, old.Version, suiteRecord("b", 3)); !errors.Is(err, locks.ErrConflict) {
-		t.Fatalf("write at an old version: %v, want ErrConflict", err)
+	now := mustWrite(t, ctx, l, old.Version, suiteRecord("a", 2))
+	for _, at := range []locks.Version{{}, old.Version} {
+		if _, err := l.Write(ctx, at, suiteRecord("b", 3)); !errors.Is(err, locks.ErrConflict) {
+			t.Fatalf("write at %+v: %v, want ErrConflict", at, err)
+		}
 	}
-	if now := mustRead(t, ctx, l); now.Record.Holder != "a" {
-		t.Fatal("the write that conflicted was written")
+	if mustRead(t, ctx, l).Version.Number != now.Version.Number {
+		t.Fatal("a write that conflicted was written")
 	}
 }
 
@@ -187,33 +181,6 @@ func endedContext(t *testing.T, ctx context.Context, l locks.Lock) {
 	}
 	if s := mustRead(t, ctx, l); s.Version.Exists() {
 		t.Error("a write with an ended context landed")
-	}
-}
-
-func released(t *testing.T, ctx context.Context, l locks.Lock) {
-	s := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
-	r := suiteRecord("a", 2)
-	r.Holder, r.LeaseDuration, r.Details.Released = "", time.Second, r.Details.Token
-	r.Details.Handover = locks.Handover{To: "b 2", Precedence: 4 * time.Second}
-	mustWrite(t, ctx, l, s.Version, r)
-	if got := mustRead(t, ctx, l).Record; !sameRecord(got, r) {
-		t.Fatalf("released %+v\nread %+v", r, got)
-	}
-}
-
-func detailsCleared(t *testing.T, ctx context.Context, l locks.Lock) {
-	s := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
-	r := suiteRecord("b", 2)
-	r.Details = locks.Details{Holder: "b"}
-	mustWrite(t, ctx, l, s.Version, r)
-	if got := mustRead(t, ctx, l).Record.Details; got != r.Details {
-		t.Fatalf("details %+v, want %+v", got, r.Details)
-	}
-}
-
-func describe(t *testing.T, _ context.Context, l locks.Lock) {
-	if d := l.Describe(); d.Name == "" || d.Kind == "" {
-		t.Fatalf("Describe returns %+v", d)
 	}
 }
 
@@ -296,10 +263,17 @@ func (s Suite) deletion(t *testing.T, ctx context.Context, l locks.Lock) {
 	if now := mustRead(t, ctx, l); now.Version.Exists() {
 		t.Fatal("the deleted record is still read")
 	}
-	again := mustWrite(t, ctx, l, gone.Version, suiteRecord("a", 2))
+	onto := func(what string) {
+		if _, err := l.Write(ctx, before.Version, suiteRecord("a", 2)); !errors.Is(err, locks.ErrConflict) {
+			t.Fatalf("write to %s: %v, want ErrConflict", what, err)
+		}
+	}
+	onto("a deleted record")
+	again := mustWrite(t, ctx, l, gone.Version, suiteRecord("b", 3))
 	if again.Version.Number <= gone.Version.Number || again.Version.UID == before.Version.UID {
 		t.Fatalf("after the deletion of %+v came %+v", before.Version, again.Version)
 	}
+	onto("its successor")
 }
 
 func (s Suite) writeOfNothing(t *testing.T, ctx context.Context, l locks.Lock) {
@@ -310,17 +284,5 @@ func (s Suite) writeOfNothing(t *testing.T, ctx context.Context, l locks.Lock) {
 		if _, err := l.Write(ctx, before.Version, r); err == nil || errors.Is(err, locks.ErrConflict) {
 			t.Errorf("a %s that nobody stored: %v, want an error that is no conflict", what, err)
 		}
-	}
-}
-
-func (s Suite) writeToDeleted(t *testing.T, ctx context.Context, l locks.Lock) {
-	before := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
-	s.Delete(t, l)
-	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 2)); !errors.Is(err, locks.ErrConflict) {
-		t.Fatalf("write to a deleted record: %v, want ErrConflict", err)
-	}
-	mustWrite(t, ctx, l, locks.Version{}, suiteRecord("b", 3))
-	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 4)); !errors.Is(err, locks.ErrConflict) {
-		t.Fatalf("write to the successor of a deleted record: %v, want ErrConflict", err)
 	}
 }

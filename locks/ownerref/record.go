@@ -53,10 +53,8 @@ type Record struct {
 	// Armed says that no legacy pod was left after this very shield was up. No candidate may
 	// lead under an unarmed one, Sealed or not.
 	Armed bool
-	// Phase is that of the migration, as the shield says it; empty if it says none. Step grows
-	// with each change of phase.
-	Phase string
-	Step  uint64
+	// Stage is that of the migration, as the shield says it.
+	record.Stage
 	// Seen lists the legacy owners that candidates have seen, at most 100, the oldest first.
 	Seen []Owner
 	// Presumed lists the legacy pods that still existed when the shield was armed, because
@@ -109,14 +107,14 @@ func Recognize(cm *corev1.ConfigMap) Record {
 		return r
 	}
 	r.Kind = Shield
-	if r.readShield().Seals() && len(owners) == 0 {
+	if r.readShield(); r.Seals() && len(owners) == 0 {
 		r.Kind = Sealed
 	}
 	return r
 }
 
-// readShield reads what a shield says, and returns its stage. It treats invalid values as absent.
-func (r *Record) readShield() record.Stage {
+// readShield reads what a shield says. It treats invalid values as absent.
+func (r *Record) readShield() {
 	annotations := r.Object.Annotations
 	for _, ref := range r.Object.OwnerReferences {
 		r.Presences = append(r.Presences, ownerOf(ref))
@@ -124,9 +122,7 @@ func (r *Record) readShield() record.Stage {
 	r.Armed = r.UID != "" && annotations[record.AnnotationShieldArmed] == string(r.UID)
 	r.Seen = readPods(annotations[record.AnnotationLegacyPods])
 	r.Presumed = readPods(annotations[record.AnnotationPresumedGone])
-	stage := record.ReadStage(annotations)
-	r.Phase, r.Step = string(stage.Phase), stage.Step
-	return stage
+	r.Stage = record.ReadStage(annotations)
 }
 
 func readPods(list string) (all []Owner) {

@@ -4,7 +4,10 @@
 package ownerref
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const recordKey = "control-plane.alpha.kubernetes.io/leader"
@@ -68,14 +72,14 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"no owner, but a record":      {apitest.ConfigMap(notes{recordKey: "{}"}), Record{Kind: Foreign, Why: "election record"}},
 		"another program's dependent": {holding(other, apitest.ConfigMap(nil, a)), Record{Kind: Foreign, Why: "holds data"}},
 
-		"a shield":                       {apitest.ConfigMap(dual, a, b), Record{Kind: Shield, Presences: aAndB, Armed: true, Phase: "dual", Step: 1, Seen: seen}},
-		"of a newer Lease API":           {apitest.ConfigMap(dual, a, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v2", Kind: "Lease", Name: "lock.b", UID: "lease-b"}), Record{Kind: Shield, Presences: aAndB, Armed: true, Phase: "dual", Step: 1, Seen: seen}},
+		"a shield":                       {apitest.ConfigMap(dual, a, b), Record{Kind: Shield, Presences: aAndB, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
+		"of a newer Lease API":           {apitest.ConfigMap(dual, a, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v2", Kind: "Lease", Name: "lock.b", UID: "lease-b"}), Record{Kind: Shield, Presences: aAndB, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
 		"unarmed":                        {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a), Record{Kind: Shield, Presences: aAndB[:1]}},
 		"armed by hand":                  {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "true"}, a), Record{Kind: Shield, Presences: aAndB[:1]}},
 		"restored from a copy":           {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "another", record.AnnotationLegacyPods: old}, a), Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}},
-		"to which data was added":        {holding(other, apitest.ConfigMap(dual, a)), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Phase: "dual", Step: 1, Seen: seen}},
+		"to which data was added":        {holding(other, apitest.ConfigMap(dual, a)), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
 		"stripped of its annotations":    {apitest.ConfigMap(nil, a, b), Record{Kind: Shield, Presences: aAndB}},
-		"stripped of its owners":         {apitest.ConfigMap(dual), Record{Kind: Shield, Armed: true, Phase: "dual", Step: 1, Seen: seen}},
+		"stripped of its owners":         {apitest.ConfigMap(dual), Record{Kind: Shield, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
 		"of pods presumed gone":          {apitest.ConfigMap(notes{record.AnnotationPresumedGone: old}, a), Record{Kind: Shield, Presences: aAndB[:1], Presumed: seen}},
 		"of all but who was seen":        {apitest.ConfigMap(notes{record.AnnotationLegacyPods: old}), Record{Kind: Shield, Seen: seen}},
 		"with a pod among its owners":    {apitest.ConfigMap(dual, a, pod), Record{Kind: Foreign, Why: "Pod p (v1)"}},
@@ -84,10 +88,10 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"with an election record on it":  {apitest.ConfigMap(notes{recordKey: "{}", record.AnnotationShieldArmed: "u"}, a), Record{Kind: Foreign, Why: "election record"}},
 		"garbage where its stage stands": {apitest.ConfigMap(notes{record.AnnotationPhase: "x", record.AnnotationLegacyPods: `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]}, a), Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}},
 
-		"sealed":              {apitest.ConfigMap(sealed), Record{Kind: Sealed, Armed: true, Phase: "sealed", Step: 2}},
-		"sealed, recreated":   {apitest.ConfigMap(notes{record.AnnotationPhase: "sealed", record.AnnotationShieldArmed: "false"}), Record{Kind: Sealed, Phase: "sealed"}},
-		"clean":               {apitest.ConfigMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Phase: "clean"}},
-		"sealed, with owners": {apitest.ConfigMap(sealed, a), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Phase: "sealed", Step: 2}},
+		"sealed":              {apitest.ConfigMap(sealed), Record{Kind: Sealed, Armed: true, Stage: record.Stage{Phase: "sealed", Step: 2}}},
+		"sealed, recreated":   {apitest.ConfigMap(notes{record.AnnotationPhase: "sealed", record.AnnotationShieldArmed: "false"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "sealed"}}},
+		"clean":               {apitest.ConfigMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "clean"}}},
+		"sealed, with owners": {apitest.ConfigMap(sealed, a), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: "sealed", Step: 2}}},
 		"sealed, with a pod":  {apitest.ConfigMap(sealed, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +129,101 @@ func TestOnlySoManyLegacyPodsAreRead(t *testing.T) {
 	for _, pods := range [][]Owner{r.Seen, r.Presumed} {
 		if len(pods) != record.MaxLegacyPods || pods[0] != podOf("1") {
 			t.Errorf("%d are read, the oldest is %v", len(pods), pods[0])
+		}
+	}
+}
+
+const mapPath = "/api/v1/namespaces/ns/configmaps/lock"
+
+// newMap returns a ConfigMap on a server.
+func newMap(t *testing.T) (*apitest.Server, *ConfigMap) {
+	t.Helper()
+	server := apitest.NewServer()
+	m, err := New(Config{Core: apitest.Wire(t, server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, m
+}
+
+func mustRead(t *testing.T, m *ConfigMap) Record {
+	t.Helper()
+	r, err := m.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	if _, err := New(Config{Namespace: "ns", Name: "My_Lock"}); err == nil || !strings.Contains(err.Error(), "client is nil") || !strings.Contains(err.Error(), "RFC 1123") {
+		t.Errorf("New: %v", err)
+	}
+}
+
+func TestNothingThereIsAbsent(t *testing.T) {
+	_, m := newMap(t)
+	if r := mustRead(t, m); r.Kind != Absent || r.Number != 0 {
+		t.Errorf("read %+v", r)
+	}
+}
+
+func TestTheWatchPassesBookmarksOn(t *testing.T) {
+	m, err := New(Config{Namespace: "ns", Name: "lock", Core: apitest.Wire(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}`)
+	}), corev1.SchemeGroupVersion)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Record
+	opened := 0
+	err = m.Watch(t.Context(), 5, func() { opened++ }, func(_ context.Context, r Record, bookmark bool) error {
+		if bookmark {
+			got = append(got, r)
+		}
+		return nil
+	})
+	if want := []Record{{Number: 9}}; err != nil || !reflect.DeepEqual(got, want) || opened != 1 {
+		t.Errorf("opened %d times, got %+v, %v", opened, got, err)
+	}
+}
+
+func TestTheWatchTellsEveryStepInOrder(t *testing.T) {
+	server, m := newMap(t)
+	server.Put(mapPath, apitest.ConfigMap(dual, apitest.LeaseRef("lock.a", "lease-a")))
+	r := mustRead(t, m)
+	server.Delete(mapPath)
+	server.Put(mapPath, apitest.ConfigMap(nil, apitest.PodRef("p", "pu")))
+	server.Delete(mapPath)
+	server.Put(mapPath, apitest.ConfigMap(dual, apitest.LeaseRef("lock.a", "lease-a")))
+	server.Change(mapPath, func(o apitest.Object) { o["data"] = apitest.Object{"k": "v"} })
+
+	stop := errors.New("seen enough")
+	var seen []string
+	err := m.Watch(t.Context(), r.Number, func() {}, func(_ context.Context, r Record, bookmark bool) error {
+		seen = append(seen, fmt.Sprint(r.Kind, " ", r.Number, " ", bookmark))
+		if len(seen) == 5 {
+			return stop
+		}
+		return nil
+	})
+	want := "[absent 102 false legacy 103 false absent 104 false shield 105 false shield 106 false]"
+	if !errors.Is(err, stop) || fmt.Sprint(seen) != want {
+		t.Errorf("saw %v, %v\nwant %s", seen, err, want)
+	}
+}
+
+// TestAMissingPermissionToReadIsNamed: the verb and the resource, in words to act on.
+func TestAMissingPermissionToReadIsNamed(t *testing.T) {
+	for verb, do := range map[string]func(*ConfigMap) error{
+		"get":   func(m *ConfigMap) error { _, err := m.Read(t.Context()); return err },
+		"watch": func(m *ConfigMap) error { return m.Watch(t.Context(), 1, nil, nil) },
+	} {
+		server, m := newMap(t)
+		server.Before = apitest.Forbidden
+		err := do(m)
+		if want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", verb, err, want)
 		}
 	}
 }

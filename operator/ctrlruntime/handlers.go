@@ -122,24 +122,18 @@ func (i termInformer) AddEventHandlerWithResyncPeriod(h eventHandler, period tim
 	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{ResyncPeriod: &period})
 }
 
-// AddEventHandlerWithOptions keeps the registration until the term ends. If it is over, the handler is removed
-// at once.
+// AddEventHandlerWithOptions keeps the registration until the term ends.
 func (i termInformer) AddEventHandlerWithOptions(h eventHandler, o toolscache.HandlerOptions) (registration, error) {
-	r, err := i.Informer.AddEventHandlerWithOptions(termHandler{h, i.term}, o)
-	if err != nil {
-		return nil, err
-	}
 	i.term.mu.Lock()
-	over := i.term.over
-	if !over {
-		i.term.handlers[r] = i.Informer
-	}
-	i.term.mu.Unlock()
-	if over {
-		_ = i.Informer.RemoveEventHandler(r) // an informer that has stopped has none
+	defer i.term.mu.Unlock()
+	if i.term.over {
 		return nil, errOver
 	}
-	return r, nil
+	r, err := i.Informer.AddEventHandlerWithOptions(i.term.handler(h), o)
+	if err == nil {
+		i.term.handlers[r] = i.Informer
+	}
+	return r, err
 }
 
 func (i termInformer) RemoveEventHandler(r registration) error {
@@ -149,22 +143,13 @@ func (i termInformer) RemoveEventHandler(r registration) error {
 	return i.Informer.RemoveEventHandler(r)
 }
 
-// termHandler is a handler that is not called when its term is over.
-type termHandler struct {
-	toolscache.ResourceEventHandler
-	term *term
-}
-
-func (h termHandler) OnAdd(o any, initial bool) {
-	h.term.call(func() { h.ResourceEventHandler.OnAdd(o, initial) })
-}
-
-func (h termHandler) OnUpdate(before, after any) {
-	h.term.call(func() { h.ResourceEventHandler.OnUpdate(before, after) })
-}
-
-func (h termHandler) OnDelete(o any) {
-	h.term.call(func() { h.ResourceEventHandler.OnDelete(o) })
+// handler is h, but it is not called when the term is over.
+func (t *term) handler(h eventHandler) eventHandler {
+	return toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(o any, initial bool) { t.call(func() { h.OnAdd(o, initial) }) },
+		UpdateFunc: func(before, after any) { t.call(func() { h.OnUpdate(before, after) }) },
+		DeleteFunc: func(o any) { t.call(func() { h.OnDelete(o) }) },
+	}
 }
 
 // call calls a handler, unless the term is over.

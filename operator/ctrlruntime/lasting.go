@@ -4,6 +4,7 @@
 package ctrlruntime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -61,7 +64,7 @@ func NewLasting(config *rest.Config, options ctrl.Options, o operator.Options) (
 	}
 	m := &Lasting{indexes: map[index]*term{}}
 	o.ExitOnOverrun = true
-	use(&o.Timing.StopTimeout, patience(options.GracefulShutdownTimeout))
+	o.Timing.StopTimeout = cmp.Or(o.Timing.StopTimeout, patience(options.GracefulShutdownTimeout))
 	var err error
 	if m.Election, err = elect(config, options, o); err != nil {
 		return nil, err
@@ -105,13 +108,12 @@ func newEnough(build *debug.BuildInfo, told bool) error {
 	return nil
 }
 
-// patience is a GracefulShutdownTimeout as a StopTimeout, which has a limit.
-func patience(grace *time.Duration) *time.Duration {
-	if grace != nil && *grace < 0 {
-		year := 365 * 24 * time.Hour
-		return &year
+// patience is a GracefulShutdownTimeout as a StopTimeout, which has a limit; zero if there is none.
+func patience(grace *time.Duration) time.Duration {
+	if d := ptr.Deref(grace, 0); d >= 0 {
+		return d
 	}
-	return grace
+	return 365 * 24 * time.Hour
 }
 
 // Gate returns a reconciler that does nothing once its context has ended. A controller of a term needs
@@ -241,9 +243,7 @@ func (m *Lasting) campaign(ctx context.Context) error {
 		}
 		wait := time.Second << (failed - 1)
 		m.GetLogger().Error(err, "a term has ended with an error: this process campaigns again", "after", wait, "failed", failed)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if sleep.For(ctx, wait) != nil {
 			return nil
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -114,9 +114,9 @@ func elect(config *rest.Config, options ctrl.Options, o operator.Options) (*oper
 			return nil, err
 		}
 	}
-	use(&o.Timing.LeaseDuration, options.LeaseDuration)
-	use(&o.Timing.RenewDeadline, options.RenewDeadline)
-	use(&o.Timing.RenewInterval, options.RetryPeriod)
+	o.Timing.LeaseDuration = cmp.Or(o.Timing.LeaseDuration, ptr.Deref(options.LeaseDuration, 0))
+	o.Timing.RenewDeadline = cmp.Or(o.Timing.RenewDeadline, ptr.Deref(options.RenewDeadline, 0))
+	o.Timing.RenewInterval = cmp.Or(o.Timing.RenewInterval, ptr.Deref(options.RetryPeriod, 0))
 	e, err := operator.New(logr.NewContext(context.Background(), o.Logger), options.LeaderElectionID, o)
 	if err != nil {
 		return nil, fmt.Errorf("the manager's election: %w", err)
@@ -130,13 +130,6 @@ func labels(managers, own map[string]string) map[string]string {
 	maps.Copy(all, managers)
 	maps.Copy(all, own)
 	return all
-}
-
-// use sets to to the value of from if to is not set and from is.
-func use(to, from *time.Duration) {
-	if *to == 0 && from != nil {
-		*to = *from
-	}
 }
 
 // Start runs the manager and its part in the election until ctx ends or

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -190,8 +191,7 @@ func (t *term) GetClient() client.Client { return t.lasting.guarded }
 func (t *term) GetControllerOptions() config.Controller {
 	o := t.Manager.GetControllerOptions()
 	if t.again && o.SkipNameValidation == nil {
-		o.SkipNameValidation = new(bool)
-		*o.SkipNameValidation = true
+		o.SkipNameValidation = ptr.To(true)
 	}
 	return o
 }

@@ -7,12 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
@@ -154,29 +153,24 @@ const untrusted = 50 * time.Millisecond
 // await waits for the end of the leadership: the election is over, the lease is left to run out, or the
 // term is not trusted any more, while its work stops or its lock is released.
 func (l *leadership) await(over <-chan error) error {
-	select {
-	case err := <-over:
-		return err
-	case <-l.left:
-		return nil
-	case s := <-l.stops:
-		look := time.NewTicker(untrusted)
-		defer look.Stop()
-		for {
-			switch left := s.term.TrustedFor(); {
-			case left > 0:
-				s.trusted = time.Now().Add(left)
-			case !l.releases.Load() || time.Until(s.trusted) <= 0:
-				return nil
-			} // a term that is released is not trusted either
-			select {
-			case err := <-over:
-				return err
-			case <-l.left:
-				return nil
-			case <-look.C:
-			}
+	var s stop
+	var look <-chan time.Time // nil before the work is to stop
+	for {
+		select {
+		case err := <-over:
+			return err
+		case <-l.left:
+			return nil
+		case s = <-l.stops:
+			look = time.Tick(untrusted)
+		case <-look:
 		}
+		switch left := s.term.TrustedFor(); {
+		case left > 0:
+			s.trusted = time.Now().Add(left)
+		case !l.releases.Load() || time.Until(s.trusted) <= 0:
+			return nil
+		} // a term that is released is not trusted either
 	}
 }
 
@@ -194,13 +188,13 @@ func (l *leadership) lead(leading context.Context, term election.Term) error {
 		why = errors.New("ReleaseOnCancel is not set")
 	default:
 		l.stops <- stop{term, time.Now().Add(term.TrustedFor())}
-		patience := time.NewTimer(l.config.patience())
-		defer patience.Stop()
+		obeyed := false
 		select {
 		case <-work.returned:
-		case <-patience.C:
+			obeyed = work.obeyed
+		case <-time.After(l.config.patience()):
 		}
-		if l.ctx.Err() != nil || work.isOver() && work.obeyed {
+		if l.ctx.Err() != nil || obeyed {
 			l.releases.Store(true)
 			return nil
 		}
@@ -213,10 +207,9 @@ func (l *leadership) lead(leading context.Context, term election.Term) error {
 // record records an event at the lock.
 func (le *LeaderElector) record(what string) {
 	if to := le.lock.LockConfig.EventRecorder; to != nil {
-		lease := &coordinationv1.Lease{
-			TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
-			ObjectMeta: le.lock.LeaseMeta,
-		}
+		of := le.lock.LeaseMeta
+		lease := &corev1.ObjectReference{Kind: "Lease", Namespace: of.Namespace, Name: of.Name}
+		lease.APIVersion = "coordination.k8s.io/v1"
 		to.Eventf(lease, corev1.EventTypeNormal, "LeaderElection", "%s %s", le.lock.Identity(), what)
 	}
 }
@@ -276,18 +269,39 @@ func (w *work) end() {
 	w.ended.CompareAndSwap(nil, &now)
 }
 
-// isOver reports whether it has returned.
-func (w *work) isOver() bool {
+// overdue reports whether it goes on for longer than that after the end of its leadership.
+func (w *work) overdue(tolerable time.Duration) bool {
 	select {
 	case <-w.returned:
-		return true
-	default:
 		return false
+	default:
+		ended := w.ended.Load()
+		return ended != nil && time.Since(*ended) > tolerable
 	}
 }
 
-// overdue reports whether it goes on for longer than that after the end of its leadership.
-func (w *work) overdue(tolerable time.Duration) bool {
-	ended := w.ended.Load()
-	return !w.isOver() && ended != nil && time.Since(*ended) > tolerable
+// HealthzAdaptor is a check for a liveness probe, in the form of k8s.io/apiserver/pkg/server/healthz.
+// Make one with NewLeaderHealthzAdaptor. Safe for concurrent use.
+type HealthzAdaptor struct {
+	timeout time.Duration
+	elector atomic.Pointer[LeaderElector]
+}
+
+// NewLeaderHealthzAdaptor returns a HealthzAdaptor that passes timeout to LeaderElector.Check.
+func NewLeaderHealthzAdaptor(timeout time.Duration) *HealthzAdaptor {
+	return &HealthzAdaptor{timeout: timeout}
+}
+
+// SetLeaderElection says which LeaderElector it checks. Before that, the check passes.
+func (l *HealthzAdaptor) SetLeaderElection(le *LeaderElector) { l.elector.Store(le) }
+
+// Name is what the check is called.
+func (l *HealthzAdaptor) Name() string { return "leaderElection" }
+
+// Check returns the error of LeaderElector.Check.
+func (l *HealthzAdaptor) Check(*http.Request) error {
+	if le := l.elector.Load(); le != nil {
+		return le.Check(l.timeout)
+	}
+	return nil
 }

@@ -47,9 +47,8 @@ const auditExample = `  kubectl zonelect audit -A                               
 
 // auditReport is what audit found, as it is printed.
 type auditReport struct {
-	Problems  int            `json:"problems"`
-	Warnings  int            `json:"warnings"`
-	Inventory map[string]int `json:"inventory"` // elections by kind
+	Problems int `json:"problems"`
+	Warnings int `json:"warnings"`
 	// Findings say what could not be read. Each election has its own.
 	Findings  []doctor.Finding `json:"findings,omitempty"`
 	Elections []audit.Election `json:"elections"`
@@ -92,7 +91,7 @@ func (a *auditCommand) run(ctx context.Context) error {
 	if a.cluster, err = a.env.cluster("audit", a.everywhere); err != nil {
 		return err
 	}
-	all := auditReport{Inventory: map[string]int{}}
+	all := auditReport{}
 	if all.Elections, all.Findings, err = a.look(ctx); err != nil {
 		return err
 	}
@@ -100,7 +99,6 @@ func (a *auditCommand) run(ctx context.Context) error {
 		a.env.tell("no elections were found in %s\n", a.cluster.scope())
 	}
 	for _, e := range all.Elections {
-		all.Inventory[string(e.Kind)]++
 		all.Problems += doctor.Count(e.Findings, doctor.Problem)
 		all.Warnings += doctor.Count(e.Findings, doctor.Warning)
 	}
@@ -199,16 +197,8 @@ func (a *auditCommand) print(all auditReport) error {
 	}
 	err := printTable(out, names, rows)
 	tellGroups(a, all)
-	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(all.Inventory)) {
-		kinds = append(kinds, fmt.Sprintf("%s %d", kind, all.Inventory[kind]))
-	}
-	sum := inspect.Many(len(all.Elections), "election")
-	if len(kinds) > 0 {
-		sum += ": " + strings.Join(kinds, ", ")
-	}
-	tell(out, "%s\n", sum)
-	return errors.Join(err, say(out, "%s, %s\n", inspect.Many(all.Problems, "problem"), inspect.Many(all.Warnings, "warning")))
+	n, warnings := inspect.Many(len(all.Elections), "election"), inspect.Many(all.Warnings, "warning")
+	return errors.Join(err, say(out, "%s, %s, %s\n", n, inspect.Many(all.Problems, "problem"), warnings))
 }
 
 // mostOfAKind is how many elections a finding lists. JSON has all.

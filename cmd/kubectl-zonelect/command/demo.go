@@ -87,7 +87,6 @@ func (d *demoCommand) run(ctx context.Context) (err error) {
 		_ = os.Unsetenv(name) // it has no wrong characters
 	}
 	d.began, d.lock, d.seen.Timing = d.env.now(), "zonelect-demo-"+rand.String(5), timing.Timing{}.WithDefaults()
-	d.env.changed = "nothing is left in the cluster"
 	tell(d.env.streams.Out, "Three candidates elect a leader in namespace %s, by Leases that are removed at the end.\nIf all else fails: %s\n\n", d.cluster.namespace, d.removal())
 	if err = d.play(ctx); errors.Is(err, errLate) {
 		d.say("this did not come in time: the rest is left out")
@@ -264,8 +263,9 @@ func (d *demoCommand) end(ctx context.Context) {
 		}
 	}
 	if err != nil || len(left) > 0 {
-		d.env.changed = fmt.Sprintf("Leases may be left (%v): %s", err, d.removal())
-		d.note(func(s *demo.Seen) { s.Unswept = d.env.changed })
+		text := fmt.Sprintf("Leases may be left (%v): %s", err, d.removal())
+		d.env.tell("%s\n", text)
+		d.note(func(s *demo.Seen) { s.Unswept = text })
 	}
 }
 

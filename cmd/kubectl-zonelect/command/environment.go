@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -25,11 +24,6 @@ type environment struct {
 	now     func() time.Time
 	// connect makes the clients; it is called once the flags are read.
 	connect func() (clients, error)
-	// terminal reports whether there is a user to ask.
-	terminal func() bool
-	// changed is what people are told who interrupt a command: what it has changed or done, or that it
-	// has changed nothing. It is empty for most commands that only read.
-	changed string
 	begun   bool // the command line made sense
 	role    role // of the command
 	// restConfig says how demo's candidates reach the cluster.
@@ -50,10 +44,6 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 	}
 	env.connect = env.dial
 	env.restConfig = env.config.ToRESTConfig
-	env.terminal = func() bool {
-		file, ok := streams.In.(interface{ Fd() uintptr })
-		return ok && term.IsTerminal(int(file.Fd()))
-	}
 	return env
 }
 

@@ -44,16 +44,15 @@ type evacuation struct {
 
 	zone               string
 	everywhere, dryRun bool
-	until              string
-	ends               time.Time
-	timeout            time.Duration
+	until, timeout     time.Duration
 }
 
 func newEvacuate(env *environment) *cobra.Command {
 	e := &evacuation{env: env}
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
-	c.Flags().StringVar(&e.until, "until", "", "When the evacuation ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. Default: restore ends it.")
+	c.Flags().DurationVar(&e.until, "until", 0, "For how long, such as 2h. Default: until restore ends it.")
 	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "How long to wait until the leaders have moved.")
+	c.Flags().BoolVar(&e.dryRun, "dry-run", false, dryRunUsage)
 	return c
 }
 
@@ -67,6 +66,9 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 		Use: use, Short: short, Long: long, Example: example,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if until := c.Flag("until"); until != nil && until.Changed && e.until < time.Second {
+				return usage("--until=%s is no time to leave a zone in", e.until)
+			}
 			found, err := e.find(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -75,27 +77,15 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 		},
 	}
 	c.Flags().BoolVarP(&e.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
-	c.Flags().BoolVar(&e.dryRun, "dry-run", false, dryRunUsage)
 	return c
 }
 
 // find completes the flags and reads the locks.
 func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election, error) {
-	e.zone, e.env.changed = zone, nothing
+	e.zone = zone
 	faults := validation.IsValidLabelValue(zone)
 	if zone == "" || len(faults) > 0 {
 		return nil, usage("no zone can be %q: %s", zone, strings.Join(faults, "; "))
-	}
-	if e.until != "" {
-		now := e.env.now()
-		if d, err := time.ParseDuration(e.until); err == nil {
-			e.ends = now.Add(d)
-		} else if e.ends, err = time.Parse(time.RFC3339, e.until); err != nil {
-			return nil, usage("--until=%s: give a time such as 2026-11-21T18:00:00Z, or a duration such as 2h", e.until)
-		}
-		if e.ends = e.ends.Truncate(time.Second); !e.ends.After(now) {
-			return nil, usage("--until=%s is in the past", e.until)
-		}
 	}
 	var err error
 	if e.cluster, err = e.env.cluster("shift", e.everywhere); err != nil {
@@ -130,10 +120,13 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 		return refused("no candidate in %s is in zone %s: they are in %s", e.cluster.scope(), e.zone, cmp.Or(strings.Join(zones, ", "), "none"))
 	}
 	if !e.dryRun {
-		e.env.changed = "some locks may be marked already: 'kubectl zonelect restore " + e.zone + "' undoes that"
+		until := requests.Evacuation{Zone: e.zone}
+		if e.until > 0 {
+			until.Until = e.env.now().Add(e.until).Truncate(time.Second)
+		}
 		e.change(ctx, all, func(lease *coordinationv1.Lease) error {
 			kept := slices.DeleteFunc(requests.InForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), e.isZone)
-			text := requests.FormatEvacuations(append(kept, requests.Evacuation{Zone: e.zone, Until: e.ends}))
+			text := requests.FormatEvacuations(append(kept, until))
 			if len(text) > record.MaxText {
 				return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
 			}
@@ -141,7 +134,6 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 			annotate(lease, record.AnnotationRefused, "") // a leader that stays writes it again
 			return nil
 		})
-		e.env.changed = "the locks are marked, and leaders go on leaving zone " + e.zone + ": 'kubectl zonelect restore " + e.zone + "' ends that"
 		waiting, cancel := context.WithTimeout(ctx, e.timeout)
 		defer cancel()
 		said := e.env.waiting("waiting up to %s for %s to leave zone %s\n", e.timeout, inspect.Many(len(leaving), "leader"), e.zone)
@@ -167,14 +159,11 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 	if len(all) == 0 {
 		return refused("no lock in %s is kept out of zone %s", e.cluster.scope(), e.zone)
 	}
-	if !e.dryRun {
-		e.env.changed = "some locks may be restored already: run the command again"
-		e.change(ctx, all, func(lease *coordinationv1.Lease) error {
-			zones, _ := requests.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
-			annotate(lease, record.AnnotationEvacuated, requests.FormatEvacuations(slices.DeleteFunc(zones, e.isZone)))
-			return nil
-		})
-	}
+	e.change(ctx, all, func(lease *coordinationv1.Lease) error {
+		zones, _ := requests.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
+		annotate(lease, record.AnnotationEvacuated, requests.FormatEvacuations(slices.DeleteFunc(zones, e.isZone)))
+		return nil
+	})
 	return e.print(all, "restored")
 }
 
@@ -203,13 +192,8 @@ func (e *evacuation) print(all []*move, done string) error {
 		if !e.everywhere {
 			name = m.Name
 		}
-		row := []string{name, "", "", result}
-		for i, leader := range []*inspect.Leader{m.from, m.to} {
-			if leader != nil {
-				row[i+1] = leader.String()
-			}
-		}
-		rows = append(rows, row)
+		from, to := cmp.Or(m.from, &inspect.Leader{}), cmp.Or(m.to, &inspect.Leader{})
+		rows = append(rows, []string{name, from.String(), to.String(), result})
 	}
 	err := printTable(e.env.streams.Out, []string{"Lock", "From", "To", "Result"}, rows)
 	switch {

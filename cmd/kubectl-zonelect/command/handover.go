@@ -34,7 +34,6 @@ type handover struct {
 	env     *environment
 	cluster cluster
 	to      locks.Successor
-	dryRun  bool
 	timeout time.Duration
 }
 
@@ -60,13 +59,11 @@ func newHandover(env *environment) *cobra.Command {
 	f.StringVar(&h.to.Identity, "to", "", "The identity of the next leader.")
 	f.StringVar(&h.to.Zone, "to-zone", "", "The zone of the next leader.")
 	f.DurationVar(&h.timeout, "timeout", time.Minute, "How long to wait.")
-	f.BoolVar(&h.dryRun, "dry-run", false, dryRunUsage)
 	return c
 }
 
 func (h *handover) run(ctx context.Context, name string) error {
 	var err error
-	h.env.changed = nothing
 	if h.cluster, err = h.env.cluster("shift", false); err != nil {
 		return err
 	}
@@ -86,13 +83,9 @@ func (h *handover) run(ctx context.Context, name string) error {
 	}
 	m := &move{NamespacedName: e.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
 	request := requests.FormatHandover(requests.Handover{Holder: leader.Identity, Successor: h.to})
-	switch {
-	case leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone:
+	if leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone {
 		return say(h.env.streams.Out, "lock %s is led by %s already\n", name, leader)
-	case h.dryRun:
-		return say(h.env.streams.Out, "%s, the leader of lock %s, would be asked to hand over (dry run)\n", leader, name)
 	}
-	h.env.changed = "whether the leader was asked is not known: see 'kubectl zonelect status " + name + "'"
 	if err := h.ask(ctx, m, request); err != nil {
 		return err
 	}
@@ -122,11 +115,9 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 	case err != nil:
 		return err
 	case !m.over():
-		h.env.changed = "the leader was asked, and may hand over yet"
 		if err := h.takeBack(ctx, m, request); err != nil {
 			return fmt.Errorf("the request stays on the Lease: %w", err)
 		}
-		h.env.changed += "; the request was taken back"
 		return cmp.Or(ctx.Err(), fmt.Errorf("lock %s was not handed over within %s: %s", m.Name, h.timeout, m.waits))
 	case m.refused != "":
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.Name, m.refused)

@@ -45,8 +45,6 @@ const (
 type world struct {
 	t      *testing.T
 	server *apitest.Server
-	stdin  io.Reader
-	asks   bool              // there is a user at the terminal
 	denied bool              // nothing is permitted
 	sick   map[string]string // why candidates are unhealthy, by identity
 	lacks  map[string]bool   // what service accounts may not do, as in "update leases"
@@ -73,7 +71,7 @@ func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, server: apitest.NewServer(), stdin: strings.NewReader("")}
+	return &world{t: t, server: apitest.NewServer()}
 }
 
 // inABubble runs a test whose clock begins at midnight and stands still.
@@ -99,15 +97,13 @@ func (w *world) run(args ...string) result {
 }
 
 func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string) int {
-	env := w.environment(w, genericiooptions.IOStreams{In: w.stdin, Out: out, ErrOut: errOut})
-	env.terminal = func() bool { return w.asks }
+	env := w.environment(w, genericiooptions.IOStreams{Out: out, ErrOut: errOut})
 	return run(ctx, env, args)
 }
 
 // environment is one in which a handler, the world or what stands before it, is the cluster.
 func (w *world) environment(to http.Handler, streams genericiooptions.IOStreams) *environment {
 	env := newEnvironment(streams)
-	env.terminal = func() bool { return false }
 	env.connect = func() (clients, error) {
 		return clients{
 			core:          apitest.Wire(w.t, to, corev1.SchemeGroupVersion),

@@ -4,16 +4,18 @@
 package command
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
 
@@ -60,9 +62,9 @@ func newMigrate(env *environment) *cobra.Command {
 	c.AddCommand(newPlan(env),
 		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  kubectl zonelect migrate advance my-operator --dry-run       # what it would change
   kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m     # in a script`),
-		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  kubectl zonelect migrate rollback my-operator --to dual     # before the old version is rolled out`),
+		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  kubectl zonelect migrate rollback my-operator --to dual --yes     # before the old version is rolled out`),
 		newStep(env, "clean", (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Only you know whether anything can bring legacy pods back
-  kubectl zonelect migrate clean my-operator --acknowledge no-way-back`),
+  kubectl zonelect migrate clean my-operator --acknowledge no-way-back --yes`),
 	)
 	return c
 }
@@ -80,15 +82,15 @@ func newPlan(env *environment) *cobra.Command {
 func newStep(env *environment, by string, take taking, short, example string) *cobra.Command {
 	m := &migration{env: env}
 	c := m.command(by, short, example, func(ctx context.Context) error { return m.step(ctx, by, take) })
-	c.Long = `The command refuses a step that is not safe now (exit code 3), and says what to do. Then it asks you to
-confirm: without a terminal, give --yes. It waits until the candidates have followed. After --timeout
-it fails, but the phase stays, and the candidates may still follow.`
+	c.Long = `The command refuses a step that is not safe now (exit code 3), and says what to do. It takes a step only
+with --yes, and waits until the candidates have followed. After --timeout it fails, but the phase
+stays, and the candidates may still follow.`
 	f := c.Flags()
 	if by != "clean" {
 		f.StringVar(&m.to, "to", "", "The phase to go to. The command refuses a step to any other phase.")
 	}
 	f.BoolVar(&m.dryRun, "dry-run", false, dryRunUsage)
-	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask for confirmation.")
+	f.BoolVarP(&m.yes, "yes", "y", false, "Take the step. Without it, the command checks the step, and refuses it.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
 	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0: forever.")
 	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, "Checks to override: candidates, leader, legacy-pods, selector, no-way-back. Each check says whether it can be. clean always needs no-way-back.")
@@ -145,31 +147,19 @@ func (m *migration) plan(ctx context.Context) error {
 	return printPlan(m.env.streams.Out, plan)
 }
 
-// step checks, asks, takes the step, and waits.
+// step checks a step, takes it if it may, and waits.
 func (m *migration) step(ctx context.Context, by string, take taking) error {
-	m.env.changed = nothing
-	try := func(dryRun bool) (migrate.Outcome, error) {
-		defer m.waits()()
-		return take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge})
-	}
-	if m.dryRun || !m.yes {
-		out, err := try(true)
-		switch {
-		case err != nil || m.dryRun:
-			return m.report(by, out, err)
-		case !m.env.terminal():
-			return refused("there is no terminal to confirm the step on: use --yes, or --dry-run to change nothing")
-		}
-		if err := m.ask(ctx, out); err != nil {
-			return err
-		}
-		m.to = string(out.To) // the step that was asked for, and no other
-	}
-	out, err := try(false)
-	if out.Step > 0 {
-		m.env.changed = "phase " + string(out.To) + " may be on record, and the candidates then follow it: see 'kubectl zonelect migrate plan " + m.name + "'"
-	}
-	if err := m.report(by, out, err); err != nil || !m.wait {
+	unasked := !m.yes && !m.dryRun
+	m.dryRun = m.dryRun || unasked
+	said := m.waits()
+	o := migrate.Options{To: migrate.Phase(m.to), DryRun: m.dryRun, Acknowledge: m.acknowledge}
+	out, err := take(m.Migration, ctx, o)
+	said()
+	err = m.report(by, out, err)
+	switch {
+	case err == nil && unasked:
+		return refused("--yes takes the step; nothing was changed")
+	case err != nil || m.dryRun || !m.wait:
 		return err
 	}
 	return m.await(ctx, out)
@@ -197,28 +187,6 @@ func (m *migration) report(by string, out migrate.Outcome, err error) error {
 	return say(stdout, "lock %s went from phase %s to %s\n", m.name, phaseText(out.From), out.To)
 }
 
-// ask returns an error unless the answer is yes. It keeps standard output free for the result.
-func (m *migration) ask(ctx context.Context, out migrate.Outcome) error {
-	if err := printChecks(m.env.streams.ErrOut, out.Checks, m.acknowledge); err != nil {
-		return err
-	}
-	m.env.tell("Take lock %s from phase %s to %s? [y/N] ", m.name, phaseText(out.From), out.To)
-	answers := make(chan string, 1)
-	go func() { // it ends with the process if nobody answers
-		answer, _ := bufio.NewReader(m.env.streams.In).ReadString('\n') // after an error, what was read counts
-		answers <- strings.ToLower(strings.TrimSpace(answer))
-	}()
-	select {
-	case answer := <-answers:
-		if answer != "y" && answer != "yes" {
-			return refused("not confirmed; nothing was changed")
-		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // await waits until the candidates have followed.
 func (m *migration) await(ctx context.Context, out migrate.Outcome) error {
 	if m.timeout > 0 {
@@ -232,4 +200,94 @@ func (m *migration) await(ctx context.Context, out migrate.Outcome) error {
 	}
 	m.env.tell("the candidates have followed\n")
 	return nil
+}
+
+// printPlan prints a plan for people.
+func printPlan(out io.Writer, plan migrate.Plan) error {
+	r := plan.Report
+	line := func(about, text string) { tell(out, "%-13s%s\n", about+":", text) }
+	line("Lock", r.Namespace+"/"+r.Lock)
+	phase := r.Phase
+	if phase == "" && r.Legacy.Kind == ownerref.Legacy {
+		phase = migrate.Legacy // as in status: the migration has not begun
+	}
+	line("Phase", phaseText(phase))
+	lease := "absent"
+	if l := r.Lease; l != nil {
+		lease = "held by " + cmp.Or(l.String(), "nobody")
+	}
+	line("Lease", lease)
+	line("Legacy lock", lockText(r.Legacy))
+	line("Candidates", cmp.Or(byZone(inspect.ByZone(r.Candidates)), "none"))
+	line("Legacy pods", podsText(r))
+	for _, text := range r.Problems {
+		line("Problem", text)
+	}
+	for _, text := range r.Warnings {
+		line("Warning", text)
+	}
+	printStep(out, "Next step", plan.Next)
+	if len(plan.Checks) > 0 {
+		tell(out, "\n")
+	}
+	err := printChecks(out, plan.Checks, nil)
+	printStep(out, "Way back", plan.Back)
+	return err
+}
+
+func phaseText(phase migrate.Phase) string { return cmp.Or(string(phase), none) }
+
+func lockText(l inspect.Legacy) string {
+	text := inspect.ObjectOf(l.Lock) + ": " + cmp.Or(string(l.Kind), "not known")
+	if l.Holder != "" {
+		text += ", held by " + l.Holder
+	}
+	if l.Armed {
+		text += ", armed"
+	}
+	return text
+}
+
+func podsText(r migrate.Report) string {
+	if !r.Counted {
+		return "not known"
+	}
+	var all []string
+	for _, p := range r.LegacyPods {
+		all = append(all, fmt.Sprintf("%s (%s)", p.Pod, p.State))
+	}
+	return cmp.Or(strings.Join(all, ", "), "none")
+}
+
+// printStep says what one step does; nil means no step.
+func printStep(w io.Writer, title string, s *migrate.Step) {
+	if s != nil {
+		tell(w, "\n%s: %s, to phase %s\n  %s\n", title, cmp.Or(s.By, "by hand"), s.To, s.Does)
+	}
+}
+
+// printChecks prints the checks of a step, and what to do about those that
+// failed.
+func printChecks(w io.Writer, checks []migrate.Check, acknowledged []string) error {
+	var rows [][]string
+	for _, c := range checks {
+		result := "FAILED"
+		if c.OK {
+			result = "ok"
+		} else if c.Passes(acknowledged...) {
+			result = "acknowledged"
+		}
+		rows = append(rows, []string{c.Name, result, c.Detail})
+	}
+	err := printTable(w, []string{"Check", "Result", "Detail"}, rows)
+	for _, c := range checks {
+		if c.Passes(acknowledged...) {
+			continue
+		}
+		tell(w, "%s: to do: %s\n", c.Name, c.ToDo)
+		if c.Acknowledgeable {
+			tell(w, "  or, to override this check: --acknowledge %s\n", c.Name)
+		}
+	}
+	return err
 }

@@ -128,56 +128,11 @@ func TestAnUnsafeStepIsRefusedWithReasons(t *testing.T) {
 	})
 }
 
-func TestNothingIsChangedUnlessSomebodyConfirms(t *testing.T) {
-	for name, tc := range map[string]struct {
-		asks  bool
-		stdin string
-		code  int
-		phase string
-	}{
-		"yes":          {true, "y\n", exitOK, "sealed"},
-		"no":           {true, "n\n", exitRefused, "dual"},
-		"end of input": {true, "", exitRefused, "dual"},
-		"no terminal":  {false, "y\n", exitRefused, "dual"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
-				w.joins("op-a", "za")
-				w.asks, w.stdin = tc.asks, strings.NewReader(tc.stdin)
-				r := w.step("advance")
-				if r.code != tc.code || w.phase() != tc.phase {
-					t.Errorf("exit code %d, want %d; phase %s, want %s: %s%s", r.code, tc.code, w.phase(), tc.phase, r.out, r.errors)
-				}
-				if strings.Contains(r.errors, "[y/N]") != tc.asks {
-					t.Errorf("printed %s", r.errors)
-				}
-			})
-		})
-	}
-}
-
-// answer says yes after something else has happened.
-type answer struct{ first func() }
-
-func (a *answer) Read(p []byte) (int, error) {
-	a.first()
-	return copy(p, "y\n"), nil
-}
-
-// TestNoOtherStepIsTakenThanWasAskedFor: another user may take it meanwhile.
-func TestNoOtherStepIsTakenThanWasAskedFor(t *testing.T) {
+func TestNothingIsChangedWithoutYes(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.joins("op-a", "za")
-		if r := w.step("rollback", "--yes", "--acknowledge=legacy-pods"); r.code != exitOK {
-			t.Fatalf("%s%s", r.out, r.errors)
-		}
-		w.asks = true
-		w.stdin = &answer{func() {
-			if r := w.step("advance", "--yes"); r.code != exitOK {
-				t.Errorf("%s%s", r.out, r.errors)
-			}
-		}}
-		if r := w.step("advance"); r.code != exitRefused || w.phase() != "dual" {
+		r := w.step("advance")
+		if r.code != exitRefused || w.phase() != "dual" || !strings.Contains(r.errors, "--yes takes the step") {
 			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
 		}
 	})
@@ -225,13 +180,13 @@ func TestAnElectionRecordIsPlanned(t *testing.T) {
 	})
 }
 
-// TestALockThatNeverWasALegacyLockIsNotMigrated: there is no step, so nobody is asked to confirm one.
+// TestALockThatNeverWasALegacyLockIsNotMigrated: there is no step to take.
 func TestALockThatNeverWasALegacyLockIsNotMigrated(t *testing.T) {
 	for verb, code := range map[string]int{"plan": exitOK, "advance": exitRefused, "rollback --yes": exitRefused, "clean --dry-run": exitRefused} {
 		inABubble(t, func(t *testing.T, w *world) {
 			w.well()
 			r := w.run(append(strings.Fields("migrate "+verb), "op")...)
-			if r.code != code || !strings.Contains(r.out, "the lock is a Lease alone") || strings.Contains(r.errors, "terminal") {
+			if r.code != code || !strings.Contains(r.out, "the lock is a Lease alone") || strings.Contains(r.errors, "--yes") {
 				t.Errorf("%s: exit code %d: %s%s", verb, r.code, r.out, r.errors)
 			}
 		})

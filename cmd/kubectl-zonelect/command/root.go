@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -36,9 +37,6 @@ func run(ctx context.Context, env *environment, args []string) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(ctx.Err(), context.Canceled):
-		if env.changed != "" {
-			env.tell("interrupted: %s\n", env.changed)
-		}
 		return exitInterrupted
 	}
 	env.tell("error: %s\n", plain.Error(err))
@@ -63,7 +61,7 @@ Exit codes:
   1  an error, a problem that doctor or audit found, a promise that demo saw broken, or a
      leader that stayed in an evacuated zone
   2  the command line is wrong
-  3  refused: the step is not safe now, or you did not confirm it; nothing was changed
+  3  refused: the step is not safe now, or --yes is missing; nothing was changed
 
 If a command needs the ClusterRole zonelect-NAME, create it with
   kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME
@@ -112,4 +110,33 @@ func ownVersion() string {
 		return cmp.Or(info.Main.Version, "devel")
 	}
 	return "devel"
+}
+
+// The exit codes, as the help of the root command lists them.
+const (
+	exitOK      = 0
+	exitError   = 1
+	exitUsage   = 2
+	exitRefused = 3
+	// exitInterrupted is that of shells after Ctrl-C.
+	exitInterrupted = 130
+)
+
+// failure is an error with the exit code that it means.
+type failure struct {
+	error
+	code int
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+// usage is the error of a command line that makes no sense.
+func usage(format string, args ...any) error {
+	return failure{fmt.Errorf(format, args...), exitUsage}
+}
+
+// refused is the error of a command that changed nothing, because the change would not be
+// safe or --yes is missing.
+func refused(format string, args ...any) error {
+	return failure{fmt.Errorf(format, args...), exitRefused}
 }

@@ -124,20 +124,18 @@ func (s *statusCommand) find(ctx context.Context, names []string) (found []inspe
 const kindOfStatus = "LockStatus"
 
 // lockStatus is what is printed of a lock for programs.
-type lockStatus struct {
-	Status inspect.Status `json:"status"`
-}
+func lockStatus(s inspect.Status) any { return map[string]any{"status": s} }
 
 // print prints locks; one alone with its candidates.
 func (s *statusCommand) print(found []inspect.Election, alone bool) error {
 	now, out := s.env.now(), s.env.streams.Out
 	if s.printer.objects != nil {
 		if alone {
-			return s.printer.object(out, kindOfStatus, found[0].NamespacedName, lockStatus{found[0].Status(now)})
+			return s.printer.object(out, kindOfStatus, found[0].NamespacedName, lockStatus(found[0].Status(now)))
 		}
 		items := []any{}
 		for _, e := range found {
-			o, err := object(kindOfStatus, e.NamespacedName, lockStatus{e.Status(now)})
+			o, err := object(kindOfStatus, e.NamespacedName, lockStatus(e.Status(now)))
 			if err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func (s *statusCommand) tellChange(e inspect.Election, before string) string {
 	case says == before:
 	case s.printer.objects != nil:
 		// A stream that fails ends the program.
-		_ = s.printer.object(s.env.streams.Out, kindOfStatus, e.NamespacedName, lockStatus{status})
+		_ = s.printer.object(s.env.streams.Out, kindOfStatus, e.NamespacedName, lockStatus(status))
 	default:
 		tell(s.env.streams.Out, "%s  %s\n", s.env.now().UTC().Format(timeFormat), says)
 	}

@@ -35,7 +35,7 @@ func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *tes
 		time.Sleep(11 * time.Minute) // the watch that was permitted has ended by then
 		a.Stays()
 		s.Holds("old")
-		s.LosesToLegacy(a, 2*time.Second)
+		losesToLegacy(s, a, 2*time.Second)
 	})
 }
 
@@ -46,7 +46,7 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 		a := s.Leader("a")
 		time.Sleep(500 * time.Millisecond)
 		s.Phase("dua1", 0)
-		s.PhaseIs("dual")
+		phaseIs(s, "dual")
 		s.Server.Change(multilocktest.MapPath, func(o apitest.Object) {
 			o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/phase"] = "dua1"
 		})
@@ -64,7 +64,7 @@ func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Leader("a")
 		b := s.Start("b")
-		s.Shielded(2)
+		shielded(s, 2)
 		condemn := func(o apitest.Object) {
 			meta := o["metadata"].(apitest.Object)
 			meta["deletionTimestamp"], meta["finalizers"] = metav1.Now().UTC().Format(time.RFC3339), []any{"example.com/keeps"}
@@ -123,7 +123,7 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 		}
 		a.Stays()
 		s.Holds("old")
-		s.LosesToLegacy(a, 0)
+		losesToLegacy(s, a, 0)
 	})
 }
 
@@ -139,7 +139,7 @@ func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.
 		s.Server.Delete(multilocktest.PodsPath + "old")
 		a.Leads()
 		s.Holds("young")
-		s.LosesToLegacy(a, time.Second)
+		losesToLegacy(s, a, time.Second)
 	})
 }
 
@@ -151,6 +151,29 @@ func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T
 		time.Sleep(time.Minute)
 		a.Way.Muted.Add(1)
 		s.Holds("old")
-		s.LosesToLegacy(a, 8*time.Second)
+		losesToLegacy(s, a, 8*time.Second)
+	})
+}
+
+// TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade, and shields are made at the rate
+// of renewals then.
+func TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Leader("a")
+		s.Server.Delete(multilocktest.MapPath)
+		synctest.Wait()
+		a.Stays()
+		shielded(s, 1)
+		s.Server.Delete(multilocktest.MapPath)
+		losesToLegacy(s, a, 0)
+		s.Forget()
+		const span = 2 * time.Minute
+		for began := time.Now(); time.Since(began) < span; time.Sleep(50 * time.Millisecond) {
+			s.Server.Delete(multilocktest.MapPath)
+		}
+		a.Leads() // once nothing deletes it any more
+		if n, most := s.Asked("create "+multilocktest.MapsPath), int(span/time.Second); n > most {
+			t.Errorf("%d shields in %v", n, span)
+		}
 	})
 }

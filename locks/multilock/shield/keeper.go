@@ -317,7 +317,10 @@ func (k *keeper) job(do action) func(context.Context) result {
 	case join, unseal: // a sealed ConfigMap goes back to the presences of those that keep a shield (M10)
 		shield = k.state.rules().joined(shield)
 	case arm:
-		shield.Armed, shield.Presumed = true, k.state.pods.presumes()
+		shield.Armed, shield.Presumed = true, nil
+		for _, p := range k.state.pods.Presumed { // it is armed although they exist
+			shield.Presumed = append(shield.Presumed, p.Pod)
+		}
 	case forget:
 		shield.Presumed = k.state.pods.left(shield.Presumed)
 	case seal:

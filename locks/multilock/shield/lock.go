@@ -70,11 +70,6 @@ type Lock struct {
 	tenures   chan *tenure
 }
 
-var (
-	_ locks.Lock     = (*Lock)(nil)
-	_ locks.Guardian = (*Lock)(nil)
-)
-
 // New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
@@ -82,8 +77,9 @@ func New(c Config) (*Lock, error) {
 	c.Mode = cmp.Or(c.Mode, multilock.Auto)
 	c.Timing = c.Timing.WithDefaults()
 	s := &Lock{config: c, tenures: make(chan *tenure), doubted: make(chan struct{}, 1)}
-	var errs [3]error
-	s.lease, s.phase, errs[0] = candidate.NewLease(c.Config, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
+	var errs [4]error
+	legacy := record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName}
+	s.lease, s.phase, errs[0] = candidate.NewLease(c.Config, c.Mode, legacy)
 	at := ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName}
 	s.configMap, errs[1] = shieldmap.New(at, c.Lease.Labels, c.Lease.Logger)
 	s.pods, errs[2] = legacypods.New(legacypods.Config{
@@ -91,19 +87,14 @@ func New(c Config) (*Lock, error) {
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,
 		PodSelector: c.PodSelector, LegacyGrace: c.LegacyGrace, Held: s.phase.NoteHolder, Logger: c.Lease.Logger,
 	})
-	if err := errors.Join(append([]error{c.check()}, errs[:]...)...); err != nil {
+	if c.Pod.Name == "" || c.Pod.UID == "" {
+		errs[3] = fmt.Errorf("the name or the UID of this pod (%q) is not known: set POD_NAME and POD_UID by the downward API", c.Pod)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
 	s.presence = candidate.NewKeeper(c.Config, c.Mode, true, s.phase.Changed())
 	return s, nil
-}
-
-func (c Config) check() error {
-	var err error
-	if c.Pod.Name == "" || c.Pod.UID == "" {
-		err = fmt.Errorf("the name or the UID of this pod (%q) is not known: set POD_NAME and POD_UID by the downward API", c.Pod)
-	}
-	return errors.Join(err, candidate.CheckMode(c.Mode), c.Timing.Validate())
 }
 
 // Describe names the Lease. It does no I/O.

@@ -4,9 +4,12 @@
 package shield_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,12 +17,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
+
+// losesToLegacy checks that c's term ends within most, because its legacy lock was lost.
+func losesToLegacy(s *multilocktest.Stage, c *multilocktest.Seat, most time.Duration) {
+	s.T.Helper()
+	if took, cause := c.Loses(); took > most || !errors.Is(cause, shield.ErrLegacy) {
+		s.T.Errorf("the term ended after %v: %v", took, cause)
+	}
+}
+
+// shielded checks that an armed shield with that many presences exists.
+func shielded(s *multilocktest.Stage, presences int) {
+	s.T.Helper()
+	if r := s.ConfigMap(); r.Kind != ownerref.Shield || !r.Armed || len(r.Presences) != presences {
+		s.T.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
+	}
+}
+
+// phaseIs checks that the Lease carries that phase.
+func phaseIs(s *multilocktest.Stage, want record.Phase) {
+	s.T.Helper()
+	if got := record.StageOf(s.OnLease().Version).Phase; got != want {
+		s.T.Errorf("the phase on the Lease is %v, want %s", got, want)
+	}
+}
 
 func TestAnIdleCandidateOfAMigrationAsksForNothing(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
@@ -44,7 +73,7 @@ func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T)
 		if _, took := a.Leads(); took > 6*time.Second {
 			t.Errorf("a leads %v after the legacy pod was gone", took)
 		}
-		s.Shielded(1)
+		shielded(s, 1)
 	})
 }
 
@@ -53,7 +82,7 @@ func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
 		a := s.Leader("a")
 		s.RefuseTo("create", multilocktest.MapsPath)
 		s.Server.Delete(multilocktest.MapPath)
-		s.LosesToLegacy(a, 0)
+		losesToLegacy(s, a, 0)
 	})
 }
 
@@ -98,11 +127,11 @@ func TestASealOutlivesTheLease(t *testing.T) {
 		s.Server.Delete(multilocktest.LeasePath)
 		synctest.Wait()
 		a.Stays()
-		s.PhaseIs("sealed")
+		phaseIs(s, "sealed")
 		a.Ends()
 		s.Server.Delete(multilocktest.LeasePath)
 		s.Leader("b")
-		s.PhaseIs("sealed")
+		phaseIs(s, "sealed")
 	})
 }
 
@@ -117,7 +146,7 @@ func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
 		}
 		s.Phase("dual", 3)
 		a.Stays()
-		s.Shielded(2) // the presence of mode lease would keep it up when the others have rolled back
+		shielded(s, 2) // the presence of mode lease would keep it up when the others have rolled back
 	})
 }
 
@@ -133,14 +162,14 @@ func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 		if _, took := a.Leads(); took != 5*time.Second {
 			t.Errorf("a leads %v after the release", took)
 		}
-		s.Shielded(1)
+		shielded(s, 1)
 		again := s.StartPlain("plain")
 		s.Waits(again, "dual")
 		s.Runs("old") // beside them
 		a.Stop()
 		b := s.Start("b")
 		b.Leads() // M6: no new list under an armed shield
-		s.Shielded(2)
+		shielded(s, 2)
 	})
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.Holds("old")
@@ -157,7 +186,7 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 		s.Phase("legacy", 2)
 		a.Stop()
 		time.Sleep(14 * time.Second)
-		s.Shielded(2) // a may still lead, as far as b can know
+		shielded(s, 2) // a may still lead, as far as b can know
 		s.Waits(b, "legacy")
 		s.Stands(ownerref.Absent)
 		if got := s.OnLease().Record.Holder; got != "" {
@@ -165,7 +194,7 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 		}
 		s.Phase("dual", 3)
 		b.Leads()
-		s.Shielded(1)
+		shielded(s, 1)
 	})
 }
 
@@ -222,10 +251,10 @@ func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
 		a := s.Start("a")
 		time.Sleep(time.Minute)
 		a.Leads()
-		s.Shielded(1)
+		shielded(s, 1)
 		s.Start("b")
 		time.Sleep(time.Minute)
-		s.Shielded(2)
+		shielded(s, 2)
 		a.Stays()
 	})
 }
@@ -249,4 +278,49 @@ func TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided(t *testing.T) {
 			t.Errorf("%d writes of the ConfigMap", n)
 		}
 	})
+}
+
+// distant is a slow connection to the API server.
+type distant struct{ http.Handler }
+
+func (d distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if sleep.For(r.Context(), 5*time.Millisecond) == nil {
+		d.Handler.ServeHTTP(w, r)
+	}
+}
+
+// join starts that many candidates beside a leader and its shield, and returns how long it took until all were
+// among the shield's owners.
+func join(s *multilocktest.Stage, n int) time.Duration {
+	ctx, cancel := context.WithCancel(s.T.Context())
+	var attending sync.WaitGroup
+	s.T.Cleanup(func() { cancel(); attending.Wait() })
+	began := time.Now()
+	for i := range n {
+		name := fmt.Sprintf("op-%03d", i)
+		s.Runs(name)
+		lock := s.Shield(name, distant{s.Server})
+		attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
+	}
+	for len(s.ConfigMap().Presences) < n+1 && time.Since(began) < 10*time.Minute {
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+	}
+	return time.Since(began)
+}
+
+// TestManyCandidatesJoinAShieldInFewUpdates: if each added only its own presence, all but
+// one would get a conflict, again and again.
+func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
+	for _, n := range []int{3, 60} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			s.Start("a").Leads()
+			s.Forget()
+			took := join(s, n)
+			if updates := s.Asked("update " + multilocktest.MapPath); took > 2*time.Second || updates > n+n/3 {
+				t.Errorf("%d have joined after %v and %d updates", n, took, updates)
+			}
+			shielded(s, n+1)
+		})
+	}
 }

@@ -197,7 +197,7 @@ func (r rules) granted() step {
 	switch {
 	case r.duty != adopting && r.stage.Phase == record.PhaseLegacy:
 		return step{}
-	case r.hasShield() && shieldmap.StageOf(r.record) != r.stage:
+	case r.hasShield() && r.record.Stage != r.stage:
 		return step{do: notePhase}
 	case r.duty != adopting:
 		return step{}

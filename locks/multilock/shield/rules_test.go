@@ -43,7 +43,7 @@ func shield(number uint64, armed bool, presences ...ownerref.Owner) ownerref.Rec
 
 func sealed(number, step uint64) ownerref.Record {
 	return ownerref.Record{Kind: ownerref.Sealed, UID: "shield", Number: number,
-		Armed: true, Phase: "sealed", Step: step}
+		Armed: true, Stage: record.Stage{Phase: "sealed", Step: step}}
 }
 
 // holder returns a candidate that holds the Lease, may not lead yet, and has read r
@@ -511,7 +511,7 @@ func TestM10WorkBeginsOnlyUnderAShieldThatCarriesThePhase(t *testing.T) {
 	s := holder(shield(1, true, me)).in(record.PhaseDual, 3)
 	s.wants(t, "it is of an earlier dual phase", notePhase)
 	now := shield(2, true, me)
-	now.Phase, now.Step = string(s.stage.Phase), s.stage.Step
+	now.Stage = s.stage
 	_ = s.observeWrite(now, start)
 	s.wants(t, "noted", grant)
 }

@@ -81,16 +81,6 @@ func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
 	})
 }
 
-// presumes returns the pods that c presumes gone, so that a shield is armed although they
-// exist.
-func (c podCount) presumes() []ownerref.Owner {
-	var all []ownerref.Owner
-	for _, p := range c.Presumed {
-		all = append(all, p.Pod)
-	}
-	return all
-}
-
 // beginTerm begins a term: the record must be read again, and the pods counted again.
 func (s *state) beginTerm(now time.Time) {
 	s.duty, s.since, s.pods = adopting, now, podCount{}
@@ -230,7 +220,7 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 		s.inside, s.outside, s.settled = inside, now, now.Add(settle)
 	}
 	s.record, s.known = r, true
-	s.stage = s.stage.Later(shieldmap.StageOf(r))
+	s.stage = s.stage.Later(r.Stage)
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Presumed
 	}

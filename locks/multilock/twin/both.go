@@ -26,8 +26,6 @@ type both struct {
 	known twinNumbers
 }
 
-var _ locks.Lock = (*both)(nil)
-
 // state combines two snapshots. That of the legacy lock does not matter if the governing
 // one counts alone.
 func (b *both) state(governing, legacy locks.Snapshot) *twinState {
@@ -62,12 +60,12 @@ func (b *both) Read(ctx context.Context) (locks.Snapshot, error) {
 
 func (b *both) read(ctx context.Context) (*twinState, uint64, error) {
 	for {
-		generation := b.known.generation()
+		before := b.known.newest()
 		state, err := b.collect(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		if number, ok := b.known.read(state, generation); ok {
+		if number, ok := b.known.read(state, before); ok {
 			return state, number, nil
 		}
 	}
@@ -77,34 +75,26 @@ func (b *both) read(ctx context.Context) (*twinState, uint64, error) {
 // alone. Two consecutive reads show one moment if the second returns the older version,
 // which was thus current during the first; or if the first lock is unchanged afterward.
 func (b *both) collect(ctx context.Context) (*twinState, error) {
-	governing, err := b.readGoverning(ctx)
+	governing, err := b.governing.Read(ctx)
 	for err == nil {
 		if b.governsAlone(governing) {
 			return b.state(governing, locks.Snapshot{}), nil
 		}
 		var legacy, again locks.Snapshot
 		if legacy, err = b.legacy.Read(ctx); err != nil {
-			return nil, fmt.Errorf("the legacy lock: %w", err)
+			break
 		}
 		b.heard(legacy.Record)
 		state := b.state(governing, legacy)
 		if legacy.Version.Exists() && legacy.Version.Number < governing.Version.Number {
 			return state, nil
 		}
-		if again, err = b.readGoverning(ctx); err == nil && again.Version.Number == governing.Version.Number {
+		if again, err = b.governing.Read(ctx); err == nil && again.Version.Number == governing.Version.Number {
 			return state, nil
 		}
 		governing = again
 	}
 	return nil, err
-}
-
-func (b *both) readGoverning(ctx context.Context) (locks.Snapshot, error) {
-	s, err := b.governing.Read(ctx)
-	if err != nil {
-		return s, fmt.Errorf("the governing lock: %w", err)
-	}
-	return s, nil
 }
 
 // Write puts r on the legacy lock and then on the governing one, if they are still at
@@ -127,7 +117,7 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if !from.exists() {
 		var err error
 		if at, err = b.bare(ctx); err != nil {
-			return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+			return locks.Snapshot{}, err
 		}
 	}
 	if from.isTorn() && from.governing.Record.Holder != r.Holder {
@@ -137,7 +127,7 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	}
 	legacy, err := b.legacy.Write(ctx, at, r)
 	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, err
 	}
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if errors.Is(err, locks.ErrConflict) {
@@ -152,9 +142,9 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 // confirm returns nil if the governing lock is still at a version. A watch of it that lags, or
 // is silent, makes the renewals of a holder look like halves.
 func (b *both) confirm(ctx context.Context, at locks.Version) error {
-	now, err := b.readGoverning(ctx)
+	now, err := b.governing.Read(ctx)
 	if v := now.Version; err == nil && (v.Exists() != at.Exists() || v.Exists() && v.Number != at.Number) {
-		err = fmt.Errorf("the governing lock: %w: its watch has not shown it yet", locks.ErrConflict)
+		err = fmt.Errorf("%s: %w: its watch has not shown it yet", b.governing.Describe(), locks.ErrConflict)
 	}
 	return err
 }
@@ -164,7 +154,7 @@ func (b *both) confirm(ctx context.Context, at locks.Version) error {
 func (b *both) bare(ctx context.Context) (locks.Version, error) {
 	now, err := b.legacy.Read(ctx)
 	if err == nil && now.Version.Exists() && now.Record != (locks.Record{}) {
-		err = fmt.Errorf("%w: it has a record by now", locks.ErrConflict)
+		err = fmt.Errorf("%s: %w: it has a record by now", b.legacy.Describe(), locks.ErrConflict)
 	}
 	return now.Version, err
 }
@@ -174,7 +164,7 @@ func (b *both) bare(ctx context.Context) (locks.Version, error) {
 func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) (locks.Snapshot, error) {
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("the governing lock: %w", err)
+		return locks.Snapshot{}, err
 	}
 	if !b.governsAlone(governing) {
 		return locks.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so nothing is renewed", b.governing.Describe(), b.legacy.Describe())

@@ -4,10 +4,8 @@
 package twin
 
 import (
-	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,20 +35,6 @@ type twinStage struct {
 type twinSeat struct {
 	*electiontest.Seat
 	governing, legacy *lockstest.Faulty
-	readOnly          atomic.Bool // the governing lock may not be written
-}
-
-// guardedLock is a lock that a seat may sometimes not write.
-type guardedLock struct {
-	locks.Lock
-	seat *twinSeat
-}
-
-func (g guardedLock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if g.seat.readOnly.Load() {
-		return locks.Snapshot{}, locks.ErrForbidden
-	}
-	return g.Lock.Write(ctx, base, r)
 }
 
 func twinScenario(t *testing.T, f func(s *twinStage)) {
@@ -61,9 +45,9 @@ func twinScenario(t *testing.T, f func(s *twinStage)) {
 // start makes a candidate.
 func (s *twinStage) start(identity string) *twinSeat {
 	s.t.Helper()
-	_, governing, legacy := s.twin()
+	twin, governing, legacy := s.twin()
 	c := &twinSeat{governing: governing, legacy: legacy}
-	c.Seat = s.Seat(election.Config{Lock: twinOf(guardedLock{governing, c}, legacy), Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: multilocktest.AtOnce})
+	c.Seat = s.Seat(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: multilocktest.AtOnce})
 	c.Start()
 	s.t.Cleanup(func() { c.fail(lockstest.Fault{}, lockstest.Fault{}) })
 	return c
@@ -138,7 +122,7 @@ func TestHalfRenewalsNeitherKeepATermNorBlockOthers(t *testing.T) {
 		a.Leads()
 		b := s.start("b")
 		time.Sleep(time.Minute)
-		a.readOnly.Store(true)
+		a.governing.Set(lockstest.Fault{LoseWrites: true})
 		if took, _ := a.Loses(); took > twinDeadline || took < twinDeadline-twinInterval {
 			t.Errorf("the term ended after %v", took)
 		}

@@ -109,11 +109,6 @@ type Lock struct {
 	turned chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
-var (
-	_ locks.Lock     = (*Lock)(nil)
-	_ locks.Guardian = (*Lock)(nil)
-)
-
 // New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
@@ -122,12 +117,13 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
 	var errs [2]error
-	t.lease, t.phase, errs[0] = candidate.NewLease(c.Config, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	legacy := record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true}
+	t.lease, t.phase, errs[0] = candidate.NewLease(c.Config, c.Mode, legacy)
 	t.record, errs[1] = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
 		Labels: c.Lease.Labels, Logger: c.Lease.Logger,
 	})
-	if err := errors.Join(append([]error{candidate.CheckMode(c.Mode), c.Timing.Validate()}, errs[:]...)...); err != nil {
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
 	t.presence = candidate.NewKeeper(c.Config, c.Mode, false, t.phase.Changed())
@@ -164,9 +160,8 @@ func (t *Lock) findPods(ctx context.Context, heard <-chan struct{}) {
 				continue
 			}
 			name := apierror.Object{Resource: apierror.Pods, Namespace: t.config.Lease.Namespace, Name: h.Name}
-			limited, done := context.WithTimeout(ctx, t.config.Timing.AttemptTimeout)
-			pod, err := rawapi.New[corev1.Pod](t.config.Core, name).Get(limited)
-			done()
+			most := t.config.Timing.AttemptTimeout
+			pod, err := rawapi.Ask(ctx, most, most, rawapi.New[corev1.Pod](t.config.Core, name).Get)
 			if asked[h.Name] = err == nil || name.Absent(err); err == nil {
 				t.phase.NoteHolder(record.LegacyHolder{Name: h.Name, Labels: pod.Labels})
 			}

@@ -364,24 +364,36 @@ func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 	}
 }
 
-// overwritten calls before right before each write.
-type overwritten struct {
+// interrupted calls before once, right before it is read or written next.
+type interrupted struct {
 	locks.Lock
 	before func()
 }
 
-func (o overwritten) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	o.before()
-	return o.Lock.Write(ctx, base, r)
+func (i *interrupted) Read(ctx context.Context) (locks.Snapshot, error) {
+	i.interrupt()
+	return i.Lock.Read(ctx)
+}
+
+func (i *interrupted) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	i.interrupt()
+	return i.Lock.Write(ctx, base, r)
+}
+
+func (i *interrupted) interrupt() {
+	if before := i.before; before != nil {
+		i.before = nil
+		before()
+	}
 }
 
 // TestS1AWriteWhoseLegacySideSomebodyOverwroteRenewsNothing: between its two halves.
 func TestS1AWriteWhoseLegacySideSomebodyOverwroteRenewsNothing(t *testing.T) {
 	p := newPair(t)
-	steals := func() {}
-	twin := twinOf(overwritten{p.governing, func() { steals() }}, p.legacy)
+	late := &interrupted{Lock: p.governing}
+	twin := twinOf(late, p.legacy)
 	s := p.write(twin, locks.Version{}, ours("a", 1))
-	steals = func() {
+	late.before = func() {
 		p.put(p.legacy, theirs("b", 3))
 		p.read(twin) // as its watch does
 	}
@@ -532,20 +544,6 @@ func TestAReadIsOfOneMoment(t *testing.T) {
 	if got := p.read(twin).Record.Holder; !strings.Contains(got, "legacy: L, governing: b") {
 		t.Errorf("read %q, which never stood there", got)
 	}
-}
-
-// interrupted calls before once, right before its first read.
-type interrupted struct {
-	*memory.Lock
-	before func()
-}
-
-func (i *interrupted) Read(ctx context.Context) (locks.Snapshot, error) {
-	if i.before != nil {
-		i.before()
-		i.before = nil
-	}
-	return i.Lock.Read(ctx)
 }
 
 func TestAHistoryThatWentBackIsRead(t *testing.T) {

@@ -226,22 +226,21 @@ func (m twinMark) stillAbsent(later twinMark) twinMark {
 // taken: two watches report the two sides in no fixed order, and a read does not say when
 // an absent object was deleted.
 type twinNumbers struct {
-	mu      sync.Mutex
-	place   twinPlace // of the newest state
-	number  uint64    // and its number
-	changes int
+	mu     sync.Mutex
+	place  twinPlace // of the newest state
+	number uint64    // and its number
 }
 
-func (n *twinNumbers) generation() int {
+func (n *twinNumbers) newest() twinPlace {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.changes
+	return n.place
 }
 
 // read numbers a state that was read, and records the state's place in it. It returns
-// false if the state is older than the newest known and others were seen since
-// generation. If it is older and none were, the history went back, and read accepts that.
-func (n *twinNumbers) read(s *twinState, generation int) (uint64, bool) {
+// false if the state is older than the newest known, and that was not known yet before the
+// read. If it was, the history went back, and read accepts that.
+func (n *twinNumbers) read(s *twinState, before twinPlace) (uint64, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.at = twinPlace{n.markRead(s, s.governing, n.place.governing), n.markRead(s, s.legacy, n.place.legacy)}
@@ -252,10 +251,10 @@ func (n *twinNumbers) read(s *twinState, generation int) (uint64, bool) {
 	if s.at.notBefore(n.place) {
 		return n.next(s), true
 	}
-	if n.changes != generation {
+	if n.place != before {
 		return 0, false
 	}
-	n.set(s.at, s.newest())
+	n.place, n.number = s.at, s.newest()
 	return n.number, true
 }
 
@@ -310,14 +309,9 @@ func (n *twinNumbers) wrote(s *twinState) (uint64, bool) {
 // The caller holds mu.
 func (n *twinNumbers) next(s *twinState) uint64 {
 	if s.at != n.place {
-		n.set(s.at, max(s.newest(), n.number+1))
+		n.place, n.number = s.at, max(s.newest(), n.number+1)
 	}
 	return n.number
-}
-
-func (n *twinNumbers) set(place twinPlace, number uint64) {
-	n.place, n.number = place, number
-	n.changes++
 }
 
 // notBefore reports whether neither side of p is older than that of o.

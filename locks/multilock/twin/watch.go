@@ -84,7 +84,6 @@ func (w *twinWatch) run(ctx context.Context, events chan<- locks.Event) error {
 		if out != nil && !w.told {
 			onGoverning, onLegacy = nil, nil // so that whoever listens late misses no state (S4)
 		}
-		timer := time.NewTimer(settle)
 		select {
 		case e := <-onGoverning:
 			w.heard(e, &w.state.governing, &w.state.at.governing)
@@ -92,12 +91,10 @@ func (w *twinWatch) run(ctx context.Context, events chan<- locks.Event) error {
 			w.heard(e, &w.state.legacy, &w.state.at.legacy)
 		case out <- event:
 			w.told, w.alive, w.since = true, false, time.Time{}
-		case <-timer.C:
+		case <-time.After(settle):
 		case err := <-ended:
-			timer.Stop()
 			return err
 		}
-		timer.Stop()
 	}
 	return errTurned
 }

@@ -31,16 +31,10 @@ func Post(cfg *rest.Config, log logr.Logger, transitions <-chan election.Transit
 	if err != nil {
 		return fmt.Errorf("preparing to post Events: %w", err)
 	}
-	end, cancel := context.WithCancel(context.Background())
-	log = log.WithSink(&eventLog{LogSink: log.GetSink(), end: end})
-	ctx := logr.NewContext(end, log)
-	// The context of the broadcaster never ends: its end would be that of the broadcaster, before
-	// that of the transitions.
-	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
-	broadcaster.StartRecordingToSink(eventSink{ctx, client.Events("")})
+	broadcaster := record.NewBroadcaster(record.WithContext(logr.NewContext(context.Background(), log)))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}).WithLogger(log)
 	posting.Go(func() {
-		defer cancel()
 		Record(recorder, transitions)
 		broadcaster.Shutdown()
 	})
@@ -79,7 +73,11 @@ func wording(t election.Transition) (kind, reason, text string) {
 		}
 		return corev1.EventTypeNormal, "LeaderElection", text
 	case status.ChangeStopping:
-		return gravity(t.Cause), "LeaderStopping", "stops leading: " + t.Cause.Error()
+		kind = corev1.EventTypeNormal
+		if errors.Is(t.Cause, election.ErrLost) { // only that is a reason to look: the others end in good order
+			kind = corev1.EventTypeWarning
+		}
+		return kind, "LeaderStopping", "stops leading: " + t.Cause.Error()
 	case status.ChangeReleased:
 		return corev1.EventTypeNormal, "LeaderReleased", "released the lock"
 	case status.ChangeHealth:
@@ -103,57 +101,4 @@ func wording(t election.Transition) (kind, reason, text string) {
 		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
 	}
 	return "", "", ""
-}
-
-// gravity is the type of the Event for the end of a term. Only a lost term is a reason to
-// look: the others end in good order.
-func gravity(cause error) string {
-	if errors.Is(cause, election.ErrLost) {
-		return corev1.EventTypeWarning
-	}
-	return corev1.EventTypeNormal
-}
-
-// eventSink posts Events with a context of its own, which has the logger.
-type eventSink struct {
-	ctx    context.Context
-	events typedcorev1.EventExpansion
-}
-
-func (s eventSink) Create(e *corev1.Event) (*corev1.Event, error) {
-	return s.events.CreateWithEventNamespaceWithContext(s.ctx, e)
-}
-
-func (s eventSink) Update(e *corev1.Event) (*corev1.Event, error) {
-	return s.events.UpdateWithEventNamespaceWithContext(s.ctx, e)
-}
-
-func (s eventSink) Patch(old *corev1.Event, data []byte) (*corev1.Event, error) {
-	return s.events.PatchWithEventNamespaceWithContext(s.ctx, old, data)
-}
-
-// eventLog gets what client-go logs of Events that it does not post. Events are best effort: that
-// is not an error, it is told once for each reason, without the whole Event, and not after the end.
-type eventLog struct {
-	logr.LogSink
-	end  context.Context
-	mu   sync.Mutex
-	last string
-}
-
-// Init does nothing: the other sink was used before.
-func (*eventLog) Init(logr.RuntimeInfo) {}
-
-func (l *eventLog) Error(err error, message string, _ ...any) {
-	why := message
-	if err != nil {
-		why += ": " + err.Error()
-	}
-	l.mu.Lock()
-	news := why != l.last
-	l.last = why
-	l.mu.Unlock()
-	if news && l.end.Err() == nil {
-		l.Info(0, "an Event could not be posted", "cause", why)
-	}
 }

@@ -163,7 +163,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 
 	run(exitOK, "migrate plan op -l app=op", "advance, to phase sealed", "no legacy pod is presumed gone")
 	run(exitOK, "migrate advance op -l app=op --dry-run", "could go from phase dual to sealed")
-	run(exitRefused, "migrate advance op -l app=op", "use --yes")
+	run(exitRefused, "migrate advance op -l app=op", "--yes takes the step")
 	run(exitOK, "migrate advance op -l app=op --to sealed --yes", "went from phase dual to sealed", "have followed")
 	m.awaitConfigMap(t, "sealed", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 0 })
 	run(exitOK, "status op", "sealed")

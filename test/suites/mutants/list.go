@@ -407,7 +407,7 @@ var mutants = []mutant{
 		"locks/multilock/shield/keeper.go", `if r.sent.Before(k.state.since) {`, `if false {`,
 		"locks/multilock/shield/TestM5ACountOfAnEarlierTermCountsForNone"},
 	{"M10", "a step is taken from a phase that somebody has left and entered again",
-		"migrate/step.go", `if r.stage() != from {`, `if r.stage().Phase != from.Phase {`,
+		"migrate/step.go", `if r.Stage != from {`, `if r.Phase != from.Phase {`,
 		"migrate/TestTwoWhoTakeAStepTogetherTakeOne"},
 	{"M5", "the shield is armed without a count",
 		"locks/multilock/shield/rules.go", `case !fresh:
@@ -510,7 +510,7 @@ var mutants = []mutant{
 		"locks/multilock/shield/internal/shieldmap/configmap.go", `case base.Kind == ownerref.Shield && len(s.Presences) == 0 && !base.Armed:`, `case false:`,
 		"locks/multilock/shield/internal/shieldmap/TestWhatMustNotBeIsNotSent"},
 	{"M9", "the phase on the ConfigMap does not count",
-		"locks/multilock/shield/state.go", `s.stage = s.stage.Later(shieldmap.StageOf(r))`, `_ = shieldmap.StageOf(r)`,
+		"locks/multilock/shield/state.go", `s.stage = s.stage.Later(r.Stage)`, `_ = r.Stage`,
 		"locks/multilock/shield/TestM9TheLaterPhaseOfLeaseAndConfigMapCounts"},
 	{"M9", "the earlier step counts",
 		"internal/record/stage.go", `case other.Phase == "" || s.Step > other.Step:`, `case other.Phase == "" || s.Step < other.Step:`,
@@ -522,7 +522,7 @@ var mutants = []mutant{
 		"internal/phase/tracker.go", `if holders := p.Holders(); len(holders) > 0 {`, `if holders := p.Holders(); len(holders) < 0 {`,
 		"migrate/TestM9AMismatchOutlivesThePodThatShowedIt"},
 	{"M9", "what the shield says of legacy holders does not count",
-		"migrate/inspect.go", `range r.ConfigMap.shield.Seen {`, `range r.ConfigMap.shield.Presumed {`,
+		"migrate/inspect.go", `range r.Legacy.Shield.Seen {`, `range r.Legacy.Shield.Presumed {`,
 		"migrate/TestM9AMismatchOutlivesThePodThatShowedIt"},
 	{"M9", "a legacy holder that was gone before anybody looked is a match",
 		"migrate/inspect.go", `len(h.Labels) == 0 || !parsed`, `len(h.Labels) > 0 && !parsed`,
@@ -536,7 +536,7 @@ var mutants = []mutant{
 		return step{do: unseal}`,
 		"locks/multilock/shield/TestM10TheLeaderGivesASealedShieldBackToThePresences"},
 	{"M10", "a candidate in mode lease becomes an owner of the shield",
-		"locks/multilock/internal/candidate/candidate.go", `if o.Pod.UID != "" && CheckMode(multilock.Mode(o.Mode)) == nil {`, `if true {`,
+		"locks/multilock/internal/candidate/candidate.go", `if o.Pod.UID != "" && takesPart(multilock.Mode(o.Mode)) {`, `if true {`,
 		"locks/multilock/shield/TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne"},
 	{"M10", "candidates campaign in phase legacy",
 		"locks/multilock/internal/candidate/candidate.go", `case stage.Phase == record.PhaseLegacy:`, `case false:`,
@@ -597,11 +597,11 @@ var mutants = []mutant{
 	{"twin", "the Lease is written before the legacy record",
 		"locks/multilock/twin/both.go", `legacy, err := b.legacy.Write(ctx, at, r)
 	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, err
 	}
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)`, `governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, err
 	}
 	legacy, err := b.legacy.Write(ctx, at, r)`,
 		"locks/multilock/twin/TestTheLegacyLockIsWrittenFirst"},
@@ -706,7 +706,7 @@ var mutants = []mutant{
 		`func most(d time.Duration) time.Duration { return d }`,
 		"cmd/zonelect-sidecar/internal/sidecar/TestACommandIsKilledAFifthOfItsTimeBeforeTheLibraryCountsOnItsEnd"},
 	{"sidecar", "the lock is released though processes of the command are left",
-		"cmd/zonelect-sidecar/internal/sidecar/process.go", `	for leftBehind(p.pid) {`, `	for false && leftBehind(p.pid) {`,
+		"cmd/zonelect-sidecar/internal/sidecar/process.go", `	for leftBehind() {`, `	for false && leftBehind() {`,
 		"cmd/zonelect-sidecar/internal/sidecar/TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft"},
 	{"sidecar", "the lock is released when the command has been asked to stop",
 		"cmd/zonelect-sidecar/internal/sidecar/command.go", `			p.signal(syscall.SIGTERM)
@@ -721,10 +721,10 @@ var mutants = []mutant{
 		"operator/election.go", `	if !o.WorkOutlivesProcess {`, `	if true {`,
 		"operator/TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd"},
 	{"drop-in", "a lock is released while the work stops",
-		"operator/leaderelection/elector.go", `time.NewTimer(l.config.patience())`, `time.NewTimer(0)`,
+		"operator/leaderelection/elector.go", `time.After(l.config.patience())`, `time.After(0)`,
 		"operator/leaderelection/TestAHandoverReleasesOnlyWhatHasStopped"},
 	{"drop-in", "a handover releases the lock while the work goes on",
-		"operator/leaderelection/elector.go", `if l.ctx.Err() != nil || work.isOver() && work.obeyed {`, `if l.ctx.Err() != nil || work != nil {`,
+		"operator/leaderelection/elector.go", `if l.ctx.Err() != nil || obeyed {`, `if l.ctx.Err() != nil || work != nil || obeyed {`,
 		"operator/leaderelection/TestAHandoverReleasesOnlyWhatHasStopped"},
 	{"drop-in", "work begins beside what is left of the former",
 		"operator/leaderelection/elector.go", `	case <-le.last.Load().returned:`, `	default:`,

@@ -8,7 +8,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/record"
 )
 
 // Right is a permission that candidates need.
@@ -98,11 +97,6 @@ func (l Lock) bases() []string {
 // object returns the resource and the name of the legacy lock, and whether it is an election
 // record of client-go.
 func (l Lock) object() (resource, name string, elected bool) {
-	resource, name = record.ConfigMaps, l.Name
-	if l.Lease != nil {
-		if noted := record.ReadLegacy(l.Lease.Annotations); noted != (record.Legacy{}) {
-			resource, name, elected = noted.Resource, noted.Name, noted.Elected
-		}
-	}
-	return resource, name, elected || l.Legacy != nil && l.Legacy.Kind == inspect.ElectionRecord
+	lock, _ := l.LegacyLock()
+	return lock.Resource, lock.Name, lock.Elected || l.Legacy != nil && l.Legacy.Kind == inspect.ElectionRecord
 }

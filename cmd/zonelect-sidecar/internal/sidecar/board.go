@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 package sidecar
 
@@ -25,9 +25,10 @@ const headerTrusted = "Zonelect-Trusted-Milliseconds"
 // board tells programs that poll whether this process leads, and waits for them when a term
 // ends.
 type board struct {
-	grace  time.Duration                   // how long a program may work after the end of a term
-	pause  time.Duration                   // how long a program that has stopped may take to ask again
-	resign func(ctx context.Context) error // ends the term
+	grace    time.Duration                   // how long a program may work after the end of a term
+	pause    time.Duration                   // how long a program that has stopped may take to ask again
+	patience time.Duration                   // how long a healthy program may take to ask again
+	resign   func(ctx context.Context) error // ends the term
 
 	mu    sync.Mutex
 	now   *told     // nil before the first term
@@ -38,44 +39,30 @@ type board struct {
 // newBoard returns a board that does not resign. A candidate that has given the lock up leaves it to
 // others for a RenewInterval: until then, the board knows whether the program asks again.
 func newBoard(t election.Timing) *board {
-	return &board{grace: most(t.StopGrace), pause: t.RenewInterval / 2, asked: time.Now()}
+	return &board{grace: most(t.StopGrace), pause: t.RenewInterval / 2, patience: t.LeaseDuration, asked: time.Now()}
 }
 
-// check returns a function for election.Health: a candidate whose program does not ask should
-// not lead, and does not campaign if the program has said that it stopped.
-func (b *board) check(patience time.Duration) func(context.Context) error {
-	return func(context.Context) error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if !b.quiet.IsZero() && !time.Now().Before(b.quiet) {
-			return fmt.Errorf("%w: the program has stopped, and none has asked since", election.ErrUnwilling)
-		}
-		if time.Since(b.asked) > patience {
-			return fmt.Errorf("no program has asked for %v whether this replica leads", patience)
-		}
-		return nil
+// check is for election.Health: a candidate whose program does not ask should not lead, and does
+// not campaign if the program has said that it stopped.
+func (b *board) check(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.quiet.IsZero() && !time.Now().Before(b.quiet):
+		return fmt.Errorf("%w: the program has stopped, and none has asked since", election.ErrUnwilling)
+	case time.Since(b.asked) > b.patience:
+		return fmt.Errorf("no program has asked for %v whether this replica leads", b.patience)
 	}
+	return nil
 }
 
 // told is a term, and what was said about it.
 type told struct {
 	election.Term
-	ctx     context.Context // of the work
-	any     bool            // a program was told that it leads
-	over    bool            // no program is told so any more
-	settled chan struct{}   // closed when no program works in this term
-	settle  func()          // closes it
-}
-
-// begin begins to tell of a term. The end of ctx ends that, and so does end.
-func (b *board) begin(ctx context.Context, term election.Term) *told {
-	t := &told{Term: term, ctx: ctx, settled: make(chan struct{})}
-	t.settle = sync.OnceFunc(func() { close(t.settled) })
-	b.mu.Lock()
-	b.now = t
-	b.mu.Unlock()
-	context.AfterFunc(ctx, func() { b.end(t) })
-	return t
+	ctx    context.Context // of the work
+	any    bool            // a program was told that it leads
+	over   bool            // no program is told so any more
+	settle func()          // says that no program works in this term
 }
 
 // end ends the telling of a term. Programs that were told have the grace to learn of it and to
@@ -103,10 +90,15 @@ func lead(ctx context.Context, _ election.Term) error {
 // works any more.
 func (b *board) during(work func(context.Context, election.Term) error) func(context.Context, election.Term) error {
 	return func(ctx context.Context, term election.Term) error {
-		t := b.begin(ctx, term)
+		settled, settle := context.WithCancel(context.Background())
+		t := &told{Term: term, ctx: ctx, settle: settle}
+		b.mu.Lock()
+		b.now = t
+		b.mu.Unlock()
+		context.AfterFunc(ctx, func() { b.end(t) })
 		err := work(ctx, term)
 		b.end(t)
-		<-t.settled
+		<-settled.Done()
 		return err
 	}
 }
@@ -125,8 +117,6 @@ func (b *board) leading() (election.Term, time.Duration) {
 	return t.Term, left
 }
 
-var errOtherTerm = errors.New("there is no term with that token")
-
 // stopped notes that the program has stopped its work in the term of that token. If the term
 // goes on, it reports that the program no longer wants it.
 func (b *board) stopped(token uint64) (unwanted bool, err error) {
@@ -134,7 +124,7 @@ func (b *board) stopped(token uint64) (unwanted bool, err error) {
 	defer b.mu.Unlock()
 	t := b.now
 	if t == nil || t.Token != token {
-		return false, errOtherTerm
+		return false, fmt.Errorf("there is no term with token %d", token)
 	}
 	unwanted = !t.over && t.ctx.Err() == nil
 	t.over, b.quiet = true, time.Now().Add(b.pause)

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 package sidecar
 
@@ -40,7 +40,7 @@ func inBubble(t *testing.T, do func(p *polled)) {
 		var err error
 		timing := election.Timing{}.WithDefaults()
 		p.b = newBoard(timing)
-		health := election.Health{Check: p.b.check(timing.LeaseDuration), Interval: p.b.pause / 2}
+		health := election.Health{Check: p.b.check, Interval: p.b.pause / 2}
 		if p.e, err = election.New(election.Config{Lock: p.link, Candidate: locks.Candidate{Identity: "me"}, Health: health}); err != nil {
 			t.Fatal(err)
 		}
@@ -96,41 +96,32 @@ func (p *polled) released() time.Duration {
 	return time.Since(begun)
 }
 
+// TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn, unless it says that it has stopped, or was told nothing.
 func TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn(t *testing.T) {
-	inBubble(t, func(p *polled) {
-		p.ask("GET", "/leader")
-		p.stop()
-		synctest.Wait()
-		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
-			t.Errorf("while it stops: %d", code)
-		}
-		if took := p.released(); took < p.b.grace || took > p.b.grace+time.Millisecond {
-			t.Errorf("released after %v, want %v", took, p.b.grace)
-		}
-	})
-}
-
-func TestNobodyIsWaitedForIfNobodyWasTold(t *testing.T) {
-	inBubble(t, func(p *polled) {
-		p.stop()
-		if took := p.released(); took > time.Millisecond {
-			t.Errorf("released after %v", took)
-		}
-	})
-}
-
-func TestAProgramThatSaysItHasStoppedIsNotWaitedFor(t *testing.T) {
-	inBubble(t, func(p *polled) {
-		_, token := p.ask("GET", "/leader")
-		p.stop()
-		synctest.Wait()
-		if code, body := p.ask("POST", "/stopped?token="+token); code != http.StatusOK {
-			t.Errorf("%d %s", code, body)
-		}
-		if took := p.released(); took > time.Millisecond {
-			t.Errorf("released after %v", took)
-		}
-	})
+	for name, asks := range map[string]bool{"works on": true, "stops": true, "asks nothing": false} {
+		inBubble(t, func(p *polled) {
+			token, want := "", time.Duration(0)
+			if asks {
+				_, token = p.ask("GET", "/leader")
+			}
+			p.stop()
+			synctest.Wait()
+			switch name {
+			case "works on":
+				want = p.b.grace
+				if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
+					t.Errorf("while it stops: %d", code)
+				}
+			case "stops":
+				if code, body := p.ask("POST", "/stopped?token="+token); code != http.StatusOK {
+					t.Errorf("%d %s", code, body)
+				}
+			}
+			if took := p.released(); took < want || took > want+time.Millisecond {
+				t.Errorf("the program %s: released after %v, want %v", name, took, want)
+			}
+		})
+	}
 }
 
 // TestAPageInABrowserIsToldNothingAndEndsNothing: nor does what it asks count as the program's.
@@ -163,11 +154,7 @@ func TestAPageInABrowserIsToldNothingAndEndsNothing(t *testing.T) {
 			t.Errorf("released after %v: it waits for a page", took)
 		}
 	})
-}
-
-// TestAProgramMayAskForAnyLoopbackAddress: also behind a port forwarding.
-func TestAProgramMayAskForAnyLoopbackAddress(t *testing.T) {
-	inBubble(t, func(p *polled) {
+	inBubble(t, func(p *polled) { // a program may ask for any loopback address, also behind a port forwarding
 		for _, host := range []string{defaultAddress, "127.0.0.1", "127.1.2.3:4040", "LOCALHOST", "[::1]:4040", "[::1]", "localhost:9"} {
 			if code, body := p.askAs(host, nil, "GET", "/leader"); code != http.StatusOK {
 				t.Errorf("%s: %d %s", host, code, body)
@@ -231,8 +218,7 @@ func TestALeaderWithoutTrustTellsNobody(t *testing.T) {
 
 func TestAReplicaWhoseProgramDoesNotAskIsUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(election.Timing{})
-		check := b.check(15 * time.Second)
+		b := newBoard(election.Timing{}.WithDefaults())
 		for _, step := range []struct {
 			wait    time.Duration
 			asks    bool
@@ -244,7 +230,7 @@ func TestAReplicaWhoseProgramDoesNotAskIsUnhealthy(t *testing.T) {
 			if time.Sleep(step.wait); step.asks {
 				b.leading()
 			}
-			if err := check(t.Context()); (err == nil) != step.healthy {
+			if err := b.check(t.Context()); (err == nil) != step.healthy {
 				t.Errorf("%+v: %v", step, err)
 			}
 		}

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 package sidecar
 
@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -286,11 +285,7 @@ func TestASidecarShowsMetricsAndHealth(t *testing.T) {
 
 // TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft: one that ignores its stop is killed before.
 func TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft(t *testing.T) {
-	roles := []string{roleObey, roleBrood, roleDeaf}
-	if runtime.GOOS == "linux" {
-		roles = append(roles, roleStray)
-	}
-	for _, role := range roles {
+	for _, role := range []string{roleObey, roleBrood, roleDeaf, roleStray} {
 		t.Run(role, func(t *testing.T) {
 			b := newBench(t, role)
 			b.options.Timing.StopTimeout = 3 * time.Second
@@ -345,9 +340,6 @@ func TestALostTermLeavesNothingForTheNextToOverlapWith(t *testing.T) {
 
 func TestACommandThatEndsByItselfEndsTheSidecarWithItsCode(t *testing.T) {
 	for role, want := range map[string]int{roleLeave: 7, roleGood: 0, roleDie: codeSignaled + int(syscall.SIGKILL)} {
-		if role == roleLeave && runtime.GOOS != "linux" {
-			continue
-		}
 		t.Run(role, func(t *testing.T) {
 			b := newBench(t, role)
 			r := b.lead()
@@ -404,9 +396,6 @@ func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
 }
 
 func TestWhatEndsWhileNoCommandRunsIsReaped(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("orphans go to the first process of the machine here")
-	}
 	orphan := exec.Command("true")
 	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := orphan.Start(); err != nil {
@@ -446,9 +435,6 @@ func sidecarOf(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 
 // TestACommandDiesWithItsSidecar: the pipe ends when nobody can write to it.
 func TestACommandDiesWithItsSidecar(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("no kernel but Linux kills it")
-	}
 	cmd, out := sidecarOf(t, roleDeaf)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 // Package sidecar is what command zonelect-sidecar does: it holds a lock for a command that it
 // runs, or for a program that polls it.

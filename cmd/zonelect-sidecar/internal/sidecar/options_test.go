@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 package sidecar
 
@@ -36,15 +36,7 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestTheCommandsFlagsAreItsOwn(t *testing.T) {
-	for _, args := range []string{named + " -- sh -c true --address x", named + " sh -c true --address x"} {
-		o, err := parse(strings.Fields(args), io.Discard)
-		if err != nil || !slices.Equal(o.command, []string{"sh", "-c", "true", "--address", "x"}) || o.address != "" {
-			t.Errorf("%q: command %q, address %q, %v", args, o.command, o.address, err)
-		}
-	}
-}
-
+// TestLeaderIsServedIfNoCommandIsRunOrIfThatIsWanted: the flags of a command are its own.
 func TestLeaderIsServedIfNoCommandIsRunOrIfThatIsWanted(t *testing.T) {
 	for args, want := range map[string]string{
 		named:                                   defaultAddress,
@@ -54,9 +46,13 @@ func TestLeaderIsServedIfNoCommandIsRunOrIfThatIsWanted(t *testing.T) {
 		named + " --address 127.0.0.1:1 -- sh":  "127.0.0.1:1",
 		named + " --stop-grace 4s -- sh":        "",
 		named + " --leader-elect=false -- true": "",
+		named + " -- sh -c true --address x":    "",
+		named + " sh -c true --address x":       "",
 	} {
-		if o, err := parse(strings.Fields(args), io.Discard); err != nil || o.address != want {
-			t.Errorf("%q: served at %q, want %q, %v", args, o.address, want, err)
+		o, err := parse(strings.Fields(args), io.Discard)
+		_, command, _ := strings.Cut(args, "sh")
+		if err != nil || o.address != want || command != "" && !slices.Equal(o.command, strings.Fields("sh"+command)) {
+			t.Errorf("%q: served at %q, want %q, with command %q, %v", args, o.address, want, o.command, err)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestWhatIsLeftBehindIsKilledByGroups(t *testing.T) {
 	if _, err := fmt.Fscanln(out, &pid); err != nil {
 		t.Fatal(err)
 	}
-	leftBehind(0)
+	leftBehind()
 	var status syscall.WaitStatus
 	for again := true; again; { // until its parent has ended, and it is this process's child
 		_, err := syscall.Wait4(pid, &status, 0, nil)

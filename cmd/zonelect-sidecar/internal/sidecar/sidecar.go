@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux || darwin
+//go:build linux
 
 package sidecar
 
@@ -67,7 +67,7 @@ func (o options) run(ctx context.Context, signals <-chan os.Signal) error {
 	timing := o.Timing.WithDefaults()
 	b, work := newBoard(timing), lead
 	if len(o.command) == 0 {
-		o.Health.Check, o.Health.Interval = b.check(timing.LeaseDuration), b.pause/2
+		o.Health.Check, o.Health.Interval = b.check, b.pause/2
 	}
 	var endpoint *prometheus.Endpoint
 	if o.metrics != "" {

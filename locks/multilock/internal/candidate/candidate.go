@@ -7,6 +7,7 @@
 package candidate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,13 +20,8 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// CheckMode returns an error unless a candidate in mode m holds a legacy lock too.
-func CheckMode(m multilock.Mode) error {
-	if m != multilock.Auto && m != multilock.Dual {
-		return fmt.Errorf("the mode %q is neither %s nor %s", m, multilock.Auto, multilock.Dual)
-	}
-	return nil
-}
+// takesPart reports whether a candidate in mode m holds a legacy lock too.
+func takesPart(m multilock.Mode) bool { return m == multilock.Auto || m == multilock.Dual }
 
 // PermissionIn says whether a candidate that takes part in the migration may campaign. In
 // mode Dual it may not campaign in the phases beyond.
@@ -40,11 +36,15 @@ func PermissionIn(stage record.Stage, mode multilock.Mode, beyond ...record.Phas
 }
 
 // NewLease returns the Lease of c, whose phase a Tracker follows, or an error that lists what is
-// wrong with c. Every Lease that it writes names the legacy lock.
-func NewLease(c multilock.Config, legacy record.Legacy) (*lease.Lock, *phase.Tracker, error) {
+// wrong with c and the mode. Every Lease that it writes names the legacy lock.
+func NewLease(c multilock.Config, mode multilock.Mode, legacy record.Legacy) (*lease.Lock, *phase.Tracker, error) {
 	tracker := phase.NewTracker(legacy)
 	c.Lease.Annotate, c.Lease.Observe = tracker.Annotate, tracker.Observe
 	lock, err := lease.New(c.Lease)
+	err = errors.Join(err, c.Timing.Validate())
+	if !takesPart(mode) {
+		err = errors.Join(err, fmt.Errorf("the mode %q is neither %s nor %s", mode, multilock.Auto, multilock.Dual))
+	}
 	return lock, tracker, err
 }
 
@@ -67,7 +67,7 @@ func NewKeeper(c multilock.Config, mode multilock.Mode, shielded bool, failed ch
 func ShieldKeepers(all []presence.Object) []ownerref.Owner {
 	var owners []ownerref.Owner
 	for _, o := range all {
-		if o.Pod.UID != "" && CheckMode(multilock.Mode(o.Mode)) == nil {
+		if o.Pod.UID != "" && takesPart(multilock.Mode(o.Mode)) {
 			owners = append(owners, OwnerOf(o))
 		}
 	}

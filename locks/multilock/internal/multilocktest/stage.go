@@ -6,7 +6,6 @@
 package multilocktest
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,7 +26,6 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -230,14 +228,6 @@ func (s *Stage) Elect(lock locks.Lock, name string, to *Way) *Seat {
 	return c
 }
 
-// LosesToLegacy checks that c's term ends within most, because its legacy lock was lost.
-func (s *Stage) LosesToLegacy(c *Seat, most time.Duration) {
-	s.T.Helper()
-	if took, cause := c.Loses(); took > most || !errors.Is(cause, shield.ErrLegacy) {
-		s.T.Errorf("the term ended after %v: %v", took, cause)
-	}
-}
-
 // Waits checks that c does not lead for a minute, and what it waits for.
 func (s *Stage) Waits(c *Seat, why string) {
 	s.T.Helper()
@@ -266,15 +256,6 @@ func (s *Stage) Stands(want ownerref.Kind) {
 	}
 }
 
-// Shielded checks that an armed shield with that many presences exists.
-func (s *Stage) Shielded(presences int) {
-	s.T.Helper()
-	r := s.ConfigMap()
-	if r.Kind != ownerref.Shield || !r.Armed || len(r.Presences) != presences {
-		s.T.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
-	}
-}
-
 // Phase writes a phase to the Lease, as a migration tool does.
 func (s *Stage) Phase(phase string, step int) {
 	s.Server.Change(LeasePath, func(o apitest.Object) {
@@ -292,14 +273,6 @@ func (s *Stage) OnLease() locks.Snapshot {
 	now, err := l.Read(s.T.Context())
 	s.must(err)
 	return now
-}
-
-// PhaseIs checks that the Lease carries that phase.
-func (s *Stage) PhaseIs(want record.Phase) {
-	s.T.Helper()
-	if got := record.StageOf(s.OnLease().Version).Phase; got != want {
-		s.T.Errorf("the phase on the Lease is %v, want %s", got, want)
-	}
 }
 
 // Asked counts the requests since the last Forget whose verb and path contain what.

@@ -31,12 +31,7 @@ type State struct {
 
 // StateOf returns the state of the shield that was read.
 func StateOf(r ownerref.Record) State {
-	return State{r.Presences, r.Armed, StageOf(r), r.Seen, r.Presumed}
-}
-
-// StageOf returns the stage that a ConfigMap carries.
-func StageOf(r ownerref.Record) record.Stage {
-	return record.Stage{Phase: record.Phase(r.Phase), Step: r.Step}
+	return State{r.Presences, r.Armed, r.Stage, r.Seen, r.Presumed}
 }
 
 // With returns s with the owners among its presences.
