@@ -1,11 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history is the one judge of whether two leaders worked at the same
-// time. It has three sources: the spans of work that programs printed (History),
-// the order of the writes that reached a register (Register), and, for a test
-// that watches as it happens, the set of programs that are at work now
-// (Working).
+// Package history judges whether two leaders worked at the same time. It has two
+// sources: the spans of work that programs printed (History), and the order of the
+// writes that reached a register (Register).
 //
 // Each suite decides what an overlap means: some are the fault of other
 // programs, and some are documented.

@@ -108,40 +108,38 @@ func (a *api) join(p *process) {
 	p.elect(lock)
 }
 
-func (a *api) harm(s step) { a.hurt(leasePath, s) }
-
-// hurt does a step to the lock at path.
-func (a *api) hurt(path string, s step) {
+// harm does a step to the Lease.
+func (a *api) harm(s step) {
 	switch s.fault {
 	case remove, hide:
-		a.server.Delete(path)
+		a.server.Delete(leasePath)
 	case ask:
 		to := a.world.successor(s)
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
 			annotate(o, record.AnnotationRequest, requests.FormatHandover(requests.Handover{Holder: holder, Successor: to}))
 		})
 	case empties:
-		a.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
+		a.change(leasePath, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
 	case empty:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			if spec(o)["holderIdentity"] = ""; a.world.replaces(s) {
 				replaced(o)
 			}
 		})
 	case forge:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			spec(o)["holderIdentity"], spec(o)["leaseDurationSeconds"] = "", 1
 			spec(o)["renewTime"] = metav1.NowMicro()
 		})
 	case bare:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			for _, field := range []string{"leaseDurationSeconds", "renewTime", "acquireTime"} {
 				delete(spec(o), field)
 			}
 		})
 	case garble:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			for _, field := range []string{"renewTime", "acquireTime", "leaseTransitions"} {
 				delete(spec(o), field)
 			}
@@ -153,7 +151,7 @@ func (a *api) hurt(path string, s step) {
 		})
 	case putBack:
 		if earlier := a.world.earlier(); earlier != nil {
-			a.change(path, func(o apitest.Object) { maps.Copy(o, withRecord(o, *earlier)) })
+			a.change(leasePath, func(o apitest.Object) { maps.Copy(o, withRecord(o, *earlier)) })
 		}
 	case compact:
 		a.server.Compact()
@@ -198,12 +196,15 @@ func (a *api) reset() {
 	}
 }
 
+func (a *api) exists(path string) bool {
+	a.server.Mu.Lock()
+	defer a.server.Mu.Unlock()
+	return a.server.Objects[path] != nil
+}
+
 // change changes an object, if it exists.
 func (a *api) change(path string, do func(apitest.Object)) (exists bool) {
-	a.server.Mu.Lock()
-	_, exists = a.server.Objects[path]
-	a.server.Mu.Unlock()
-	if exists {
+	if exists = a.exists(path); exists {
 		a.server.Change(path, do)
 	}
 	return exists

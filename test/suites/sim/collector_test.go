@@ -6,6 +6,7 @@ package sim_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func (m *migration) nap(d time.Duration) bool {
 func (m *migration) owners(o apitest.Object) (kept, dangling int) {
 	refs, _ := o["metadata"].(apitest.Object)["ownerReferences"].([]any)
 	for _, ref := range refs {
-		if m.exists(ref.(apitest.Object)) {
+		if m.isThere(ref.(apitest.Object)) {
 			kept++
 		} else {
 			dangling++
@@ -59,7 +60,8 @@ func (m *migration) owners(o apitest.Object) (kept, dangling int) {
 	return kept, dangling
 }
 
-func (m *migration) exists(ref apitest.Object) bool {
+// isThere reports whether an owner exists. The caller holds the server's Mu.
+func (m *migration) isThere(ref apitest.Object) bool {
 	path := podsPath + ref["name"].(string)
 	if ref["kind"] == "Lease" {
 		path = strings.TrimSuffix(leasePath, "lock") + ref["name"].(string)
@@ -100,13 +102,9 @@ func (m *migration) dropDangling() {
 		return
 	}
 	m.change(mapPath, func(o apitest.Object) {
-		var refs []any
 		meta := o["metadata"].(apitest.Object)
-		for _, ref := range meta["ownerReferences"].([]any) {
-			if m.exists(ref.(apitest.Object)) {
-				refs = append(refs, ref)
-			}
-		}
+		refs := slices.Clone(meta["ownerReferences"].([]any))
+		refs = slices.DeleteFunc(refs, func(ref any) bool { return !m.isThere(ref.(apitest.Object)) })
 		if len(refs) > 0 {
 			meta["ownerReferences"] = refs
 		}

@@ -279,11 +279,10 @@ func (m *migration) unshield(s step) {
 		}
 	}
 	m.harm(step{fault: downgrade, seat: s.seat})
-	m.server.Mu.Lock()
-	_, exists := m.server.Objects[mapPath]
-	m.server.Mu.Unlock()
-	if exists {
-		m.world.judge.hand(true)
+	if j := m.world.judge; m.exists(mapPath) {
+		j.mu.Lock()
+		j.byHand = true
+		j.mu.Unlock()
 		m.meddle()
 		m.server.Delete(mapPath)
 	}
@@ -333,10 +332,7 @@ func (m *migration) darken(s step) {
 	m.world.inject(p, lockstest.Fault{Hang: true}, lasts)
 	m.node(at, false)
 	time.AfterFunc(lasts, func() {
-		m.server.Mu.Lock()
-		_, exists := m.server.Objects[nodesPath+"n-"+at.name]
-		m.server.Mu.Unlock()
-		if exists {
+		if m.exists(nodesPath + "n-" + at.name) {
 			m.node(at, true)
 		}
 	})

@@ -212,15 +212,10 @@ func (w *world) play() {
 }
 
 // current are the processes that run.
-func (w *world) current() (all []*process) {
+func (w *world) current() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.seats {
-		if p != nil {
-			all = append(all, p)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(w.seats), func(p *process) bool { return p == nil })
 }
 
 // processLock returns the process lock of the next process of a seat; empty if an earlier one still has it, or
