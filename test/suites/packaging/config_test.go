@@ -51,19 +51,17 @@ func one[T any](t *testing.T, all manifests.Objects, kind string) *T {
 // bindingsAreOf checks that each Role is bound to the service account, and to nobody else.
 func bindingsAreOf(t *testing.T, all manifests.Objects, account, namespace string) {
 	t.Helper()
-	subject := func(name string, subjects []rbacv1.Subject) {
-		if len(subjects) != 1 || subjects[0] != (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}) {
-			t.Errorf("%s binds %+v", name, subjects)
-		}
+	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}}
+	bindings := manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding")
+	for _, b := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
+		bindings = append(bindings, &rbacv1.RoleBinding{ObjectMeta: b.ObjectMeta, Subjects: b.Subjects, RoleRef: b.RoleRef})
 	}
 	bound := map[string]bool{}
-	for _, b := range manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
-		subject(b.Name, b.Subjects)
+	for _, b := range bindings {
+		if !slices.Equal(b.Subjects, want) {
+			t.Errorf("%s binds %+v", b.Name, b.Subjects)
+		}
 		bound[b.Namespace+"/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
-	}
-	for _, b := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
-		subject(b.Name, b.Subjects)
-		bound["/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
 	}
 	roles := 0
 	for _, o := range all {
@@ -96,10 +94,8 @@ configMapGenerator:
 images:
 - {name: example.com/my-operator, newName: example.com/image, newTag: v7}
 `
-	dir := filepath.Join(root, "mine")
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600))
-	return manifests.Kustomize(t, dir)
+	place{t: t, dir: root}.write("mine/kustomization.yaml", overlay)
+	return manifests.Kustomize(t, filepath.Join(root, "mine"))
 }
 
 // allBases are those that can be applied together, which is all that have names of an operator.
