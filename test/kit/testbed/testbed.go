@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,7 +86,8 @@ func (t *Testbed) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.startZones(ctx); err != nil {
+	// All at the same time, because etcd's members need one another to become ready.
+	if err := t.Parts.bootAll(ctx, slices.Collect(maps.Values(t.zones))); err != nil {
 		return err
 	}
 	if err := t.controllers.move(ctx); err != nil {
@@ -185,14 +187,4 @@ func (t *Testbed) tearDown() error {
 		failed = errors.Join(failed, os.RemoveAll(t.dir))
 	}
 	return failed
-}
-
-// startZones starts all zones at the same time, because etcd's members need one
-// another to become ready.
-func (t *Testbed) startZones(ctx context.Context) error {
-	var all []*zone
-	for _, name := range t.config.Zones {
-		all = append(all, t.zones[name])
-	}
-	return t.Parts.bootAll(ctx, all)
 }

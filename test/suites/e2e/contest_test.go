@@ -8,12 +8,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,19 +169,23 @@ type entrant struct {
 	*election.Elector
 	*contest
 	identity string
-	wire     *wire
 	news     <-chan election.Transition
+	next     http.RoundTripper // where its requests pass, below its lock
+	cut      atomic.Bool       // its requests vanish
 }
 
 // enter starts a candidate on connections of its own. Its work returns at the
 // end of its term.
-func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *entrant {
+func (c *contest) enter(identity string, change ...func(*rest.Config)) *entrant {
 	c.t.Helper()
-	e := &entrant{contest: c, identity: identity, wire: &wire{}}
+	e := &entrant{contest: c, identity: identity}
 	cfg := c.bed.Cluster.RESTConfig("za")
-	cfg.Wrap(e.wire.around)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		e.next = next
+		return e
+	})
 	for _, f := range change {
-		f(cfg, e.wire)
+		f(cfg)
 	}
 	env := &environment.Environment{Config: cfg, Namespace: c.namespace, Timing: calm.WithDefaults(), Logger: c.logger()}
 	lock := leaseLock(c.t, env, c.name)
@@ -258,92 +262,13 @@ func (e *entrant) isWell() {
 	until(e.t, e.identity+" without a problem", func() bool { return e.Status().Problem == nil })
 }
 
-// wire is where a candidate's requests pass, below its lock.
-type wire struct {
-	next http.RoundTripper
-
-	mu   sync.Mutex
-	cut  bool
-	loss *loss
-}
-
-// loss is an answer to be lost.
-type loss struct {
-	holder  string        // of the record that the request writes
-	silence bool          // the candidate gets no answer; otherwise its connection breaks
-	landed  chan struct{} // closed once the request was served, or its answer lost
-}
-
-func (w *wire) around(next http.RoundTripper) http.RoundTripper {
-	w.next = next
-	return w
-}
-
-// setCut sets whether requests vanish.
-func (w *wire) setCut(cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cut = cut
-}
-
-// lose drops the next answer to a write that puts holder on the record.
-func (w *wire) lose(holder string, silence bool) *loss {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.loss = &loss{holder: holder, silence: silence, landed: make(chan struct{})}
-	return w.loss
-}
-
-// happens waits until the answer is lost.
-func (l *loss) happens(t *testing.T) {
-	t.Helper()
-	select {
-	case <-l.landed:
-	case <-time.After(soon):
-		t.Fatalf("no write came that puts %q on the record", l.holder)
-	}
-}
-
-// RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
-	w.mu.Lock()
-	cut, loss := w.cut, w.loss
-	if loss != nil && loss.hits(req) {
-		w.loss = nil
-	} else {
-		loss = nil
-	}
-	w.mu.Unlock()
-	if cut {
+// RoundTrip passes a request on, or lets it vanish.
+func (e *entrant) RoundTrip(req *http.Request) (*http.Response, error) {
+	if e.cut.Load() {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
-	resp, err := w.next.RoundTrip(req)
-	if loss == nil {
-		return resp, err
-	}
-	close(loss.landed)
-	if err != nil { // the answer was lost anyway
-		return nil, err
-	}
-	resp.Body.Close()
-	if loss.silence {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	}
-	return nil, io.ErrUnexpectedEOF
-}
-
-func (l *loss) hits(req *http.Request) bool {
-	if req.GetBody == nil || req.Method == http.MethodGet {
-		return false
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return false
-	}
-	lease := &coordinationv1.Lease{}
-	return json.NewDecoder(body).Decode(lease) == nil && holder(lease) == l.holder
+	return e.next.RoundTrip(req)
 }
 
 // atOnce runs a subtest for each row, all at the same time, because they mostly

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +31,6 @@ func TestFaultsAreToldAndNeverMakeTwoLeaders(t *testing.T) {
 		"garbage that nobody holds":                       unheldGarbage,
 		"garbage on a Lease that is held":                 heldGarbage,
 		"a lease of years is honored until it is freed":   aLeaseOfYears,
-		"a lost answer":                                   lostAnswers,
 	}, func(t *testing.T, run func(*testing.T, *ground)) { run(t, g) })
 }
 
@@ -56,7 +54,7 @@ func without(all []string, one string) []string {
 }
 
 // asUser makes a candidate the user with the contest's name.
-func (c *contest) asUser(cfg *rest.Config, _ *wire) { cfg.Impersonate.UserName = c.name }
+func (c *contest) asUser(cfg *rest.Config) { cfg.Impersonate.UserName = c.name }
 
 // missing is what a candidate reports if it lacks a verb.
 func (c *contest) missing(verb string) string {
@@ -115,7 +113,7 @@ func withoutWatch(t *testing.T, g *ground) {
 	must(t, a.Resign(t.Context()))
 	admin.leads()
 	a.follows("admin")
-	admin.wire.setCut(true)
+	admin.cut.Store(true)
 	if second := a.leads(); second.Cause != status.CauseExpired || second.Token <= first.Token {
 		t.Errorf("the second term is %+v", second)
 	}
@@ -317,100 +315,4 @@ func aLeaseOfYears(t *testing.T, g *ground) {
 		c.patch(`{"spec":{"leaseDurationSeconds":1,"renewTime":"` + time.Now().UTC().Format(metav1.RFC3339Micro) + `"}}`)
 		c.sees("held with a token", noted(a.leads()))
 	})
-}
-
-func lostAnswers(t *testing.T, g *ground) {
-	type flavor struct {
-		silence bool
-		run     func(*testing.T, *contest, bool)
-	}
-	atOnce(t, map[string]flavor{
-		"a broken creation":    {false, func(t *testing.T, c *contest, silence bool) { lostAcquisition(t, c, silence) }},
-		"a silent creation":    {true, func(t *testing.T, c *contest, silence bool) { lostAcquisition(t, c, silence) }},
-		"a broken acquisition": {false, func(t *testing.T, c *contest, silence bool) { c.create(`{}`); lostAcquisition(t, c, silence) }},
-		"a silent acquisition": {true, func(t *testing.T, c *contest, silence bool) { c.create(`{}`); lostAcquisition(t, c, silence) }},
-		"a broken renewal":     {false, lostRenewal},
-		"a silent renewal":     {true, lostRenewal},
-		"a broken release":     {false, lostRelease},
-		"a silent release":     {true, lostRelease},
-	}, func(t *testing.T, f flavor) {
-		c := newContest(t, g.Testbed, g.namespace, nameOf(t))
-		f.run(t, c, f.silence)
-	})
-}
-
-func lostAcquisition(t *testing.T, c *contest, silence bool) {
-	c.observe()
-	var loss *loss
-	a := c.enter("a", func(_ *rest.Config, w *wire) { loss = w.lose("a", silence) })
-	loss.happens(t)
-	other := c.enter("b")
-	other.follows("a")
-	if !silence { // else a read overtakes it
-		a.complains("lease " + c.namespace + "/" + c.name)
-	}
-	landed := c.sees("taken", func(l *coordinationv1.Lease) bool { return holder(l) == "a" })
-	term := a.leads()
-	// The write that landed, or one more: no read confirms a write before the watch has
-	// shown anything.
-	if number, err := strconv.ParseUint(landed.ResourceVersion, 10, 64); err != nil || term.Token < number {
-		t.Errorf("the token is %d; the write whose answer was lost made version %s", term.Token, landed.ResourceVersion)
-	}
-	for range 3 {
-		c.sees("held with a token", noted(term))
-	}
-	if n := c.terms(); n != 1 {
-		t.Errorf("%d terms, want one", n)
-	}
-	a.isWell()
-}
-
-func lostRenewal(t *testing.T, c *contest, silence bool) {
-	a := c.enter("a")
-	term := a.leads()
-	other := c.enter("b")
-	other.follows("a")
-	c.sees("held with a token", noted(term))
-	a.wire.lose("a", silence).happens(t)
-	if !silence { // else a read overtakes it
-		a.complains("lease " + c.namespace + "/" + c.name + ": update")
-	}
-	a.isWell()
-	for range 3 {
-		c.sees("held with a token", noted(term))
-	}
-	if n := c.terms(); n != 1 || a.Status().State != status.StateLeader {
-		t.Errorf("%d terms, and a is a %s", n, a.Status().State)
-	}
-}
-
-func lostRelease(t *testing.T, c *contest, silence bool) {
-	a := c.enter("a")
-	term := a.leads()
-	other := c.enter("b")
-	other.follows("a")
-	c.sees("held with a token", noted(term))
-	loss := a.wire.lose("", silence)
-	resigned := make(chan error, 1)
-	go func() { resigned <- a.Resign(t.Context()) }()
-	loss.happens(t)
-	next := other.leads()
-	if next.Cause != status.CauseReleased || next.Previous != "a" {
-		t.Errorf("b led after the release: %+v", next)
-	}
-	must(t, <-resigned)
-	a.follows("b")
-	a.isWell()
-	c.sees("held by b", func(l *coordinationv1.Lease) bool { return holder(l) == "b" })
-	for range 3 {
-		c.sees("still held by b", func(l *coordinationv1.Lease) bool {
-			if holder(l) != "b" {
-				t.Errorf("%q holds it", holder(l))
-			}
-			return noted(next)(l)
-		})
-	}
-	if n := c.terms(); n != 2 {
-		t.Errorf("%d terms, want 2", n)
-	}
 }
