@@ -54,10 +54,7 @@ const machine = "machine"
 func newFleet(t *testing.T, g *ground) *fleet {
 	t.Helper()
 	f := &fleet{T: t, Testbed: g.Testbed, ctx: patience(t, 5*soon), client: g.client, pods: map[types.UID]*replica{}}
-	k := newKubectl(t, g.Cluster.RESTConfig("zc"))
-	for _, o := range manifests.Kustomize(t, "../../../config/operator/probes") {
-		k.apply(t, o)
-	}
+	apply(t, g.Cluster.RESTConfig("zc"), manifests.Kustomize(t, "../../../config/operator/probes"))
 	allow(t, g.client, "", g.named("work"), serviceAccount(appliedNamespace, appliedAccount),
 		rule("", []string{"configmaps"}, []string{"get", "list", "watch", "patch"})) // for the operator's own work
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine, Labels: map[string]string{corev1.LabelTopologyZone: "za"}}}

@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
@@ -164,6 +166,17 @@ func TestTheProbesAskWhatAManagerServes(t *testing.T) {
 		if probe.HTTPGet.Path != path || probe.HTTPGet.Port.StrVal != c.Ports[0].Name {
 			t.Errorf("a probe is %s, want %s", text(probe), path)
 		}
+	}
+}
+
+// TestModeAutoIsWhatItsArgumentsSay to package operator.
+func TestModeAutoIsWhatItsArgumentsSay(t *testing.T) {
+	var o operator.Options
+	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	args := one[appsv1.Deployment](t, kustomized(t, "mode-auto"), "Deployment").Spec.Template.Spec.Containers[0].Args
+	if err := flags.Parse(args); err != nil || o.Disabled || o.Legacy.Mode != operator.ModeAuto {
+		t.Errorf("its arguments %q make of it %+v, %v", args, o, err)
 	}
 }
 

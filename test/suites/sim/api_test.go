@@ -158,33 +158,28 @@ func (a *api) harm(s step) {
 	}
 }
 
-// setPhase sets a phase, as the kubectl plugin does.
-func (a *api) setPhase(to string) {
+// setPhase sets a phase, as the kubectl plugin does, on the Lease or on one made anew.
+func (a *api) setPhase(to string, anew bool) {
 	a.step++
 	a.world.judge.inPhase(to, a.step)
-	a.change(leasePath, a.phase(to))
-}
-
-// insist sets a phase. It creates the Lease if there is none, because in phase
-// legacy nobody else does.
-func (a *api) insist(to string) {
-	a.step++
-	a.world.judge.inPhase(to, a.step)
-	if a.change(leasePath, a.phase(to)) {
-		return
-	}
-	o := apitest.Object{"metadata": apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}, "spec": apitest.Object{}}
-	a.phase(to)(o)
-	a.server.Put(leasePath, o)
-}
-
-// phase is the change of a Lease that notes a phase.
-func (a *api) phase(to string) func(apitest.Object) {
 	step := strconv.Itoa(a.step)
-	return func(o apitest.Object) {
+	note := func(o apitest.Object) {
 		annotate(o, "zonelect.dev/phase", to)
 		annotate(o, "zonelect.dev/phase-step", step)
 	}
+	if !a.change(leasePath, note) && anew {
+		o := apitest.Object{"metadata": apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}, "spec": apitest.Object{}}
+		note(o)
+		a.server.Put(leasePath, o)
+	}
+}
+
+// dual sets that phase for good, and ends watches that are silent where nothing
+// happens. It makes the Lease if there is none, because in phase legacy nobody else does.
+func (a *api) dual() {
+	a.setPhase("dual", false)
+	time.AfterFunc(time.Second, a.reset)
+	time.AfterFunc(a.world.mix.lease(), func() { a.setPhase("dual", true) })
 }
 
 // reset breaks all watches.

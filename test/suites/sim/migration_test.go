@@ -257,7 +257,7 @@ func (m *migration) harm(s step) {
 	case darken:
 		m.darken(s)
 	case phase:
-		m.setPhase([]string{"dual", "sealed", "legacy", "dual"}[int(s.degree/time.Millisecond)%4])
+		m.setPhase([]string{"dual", "sealed", "legacy", "dual"}[int(s.degree/time.Millisecond)%4], false)
 	case unshield:
 		m.unshield(s)
 	case strip:
@@ -349,9 +349,7 @@ func (m *migration) mend() {
 		return
 	}
 	m.endless()
-	time.AfterFunc(time.Second, m.reset)
-	m.setPhase("dual")
-	time.AfterFunc(m.world.mix.lease(), func() { m.insist("dual") })
+	m.dual()
 	for seat := range m.seats {
 		m.harm(step{fault: upgrade, seat: seat})
 	}
