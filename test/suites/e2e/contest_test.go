@@ -4,7 +4,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,9 +48,7 @@ type contest struct {
 	leases    typedcoordinationv1.LeaseInterface // of an admin who uses kubectl
 	revisions watch.Interface
 	history   electiontest.History
-
-	mu   sync.Mutex
-	logs bytes.Buffer
+	journal
 }
 
 // newContest makes a contest whose Lease does not exist yet.
@@ -69,25 +64,10 @@ func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *conte
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(c.logs.String())
+			t.Log(c.String())
 		}
 	})
 	return c
-}
-
-// logger collects all log lines; they are shown if the test fails.
-func (c *contest) logger() logr.Logger {
-	return funcr.New(func(_, line string) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		fmt.Fprintln(&c.logs, time.Now().Format("05.000"), line)
-	}, funcr.Options{})
-}
-
-func (c *contest) logged(text string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return strings.Count(c.logs.String(), text)
 }
 
 // create makes the Lease from the JSON of its labels, annotations and spec.

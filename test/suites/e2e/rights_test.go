@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -102,9 +100,7 @@ type tenant struct {
 	terms   chan election.Term
 
 	ill atomic.Bool // what its health check says
-
-	mu   sync.Mutex
-	said []string
+	journal
 }
 
 func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) {
@@ -119,7 +115,7 @@ func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) 
 	}
 	o.options = operator.Options{
 		Config: g.Cluster.RESTConfig("za"), Timing: quick, Namespace: o.name, NoEvents: true,
-		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: funcr.New(func(_, line string) { o.say(line) }, funcr.Options{}),
+		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: o.logger(),
 	}
 	o.options.Config.Impersonate.UserName = userName(serviceAccount(o.name, appliedAccount))
 	f.begin(o)
@@ -136,7 +132,7 @@ func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) 
 		})
 	}()
 	t.Cleanup(func() {
-		if text := o.text(); t.Failed() || strings.Contains(text, "forbidden") || strings.Contains(text, "needs verb") {
+		if text := o.String(); t.Failed() || strings.Contains(text, "forbidden") || strings.Contains(text, "needs verb") {
 			t.Errorf("it says:\n%s", text)
 		}
 	})
@@ -171,18 +167,6 @@ func (o *tenant) grant(name string, all manifests.Objects, instead string) {
 	for _, role := range manifests.Pick[rbacv1.ClusterRole](o.t, all, "ClusterRole") {
 		allow(o.t, o.admin, "", o.name+"-"+role.Name, me, change(role.Rules)...)
 	}
-}
-
-func (o *tenant) say(line string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.said = append(o.said, strings.ReplaceAll(line, `\`, ""))
-}
-
-func (o *tenant) text() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return strings.Join(o.said, "\n")
 }
 
 // leads waits for the next term.
