@@ -25,7 +25,7 @@ type Kind string
 const (
 	Zonelect Kind = "candidate"
 	ClientGo Kind = "peer"
-	Legacy   Kind = "legacy"
+	Legacy   Kind = "legacy" // the peer that leads for life, unless its arguments name another --kind
 	Become   Kind = "become" // operator-lib's leader-for-life; see Start
 	Manager  Kind = "manager"
 )
@@ -42,6 +42,9 @@ var programs = built{paths: map[Kind]string{}}
 func (b *built) build(ctx context.Context, kind Kind) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if kind == Legacy {
+		kind = ClientGo
+	}
 	if path, ok := b.paths[kind]; ok {
 		return path, nil
 	}
@@ -92,7 +95,9 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 		all = append(all, "--zone", zone, "--traces", traces)
 	case Manager:
 		all = append(all, "--zone", zone)
-	case Legacy, Become:
+	case Legacy:
+		all = append(all, "--pod-name", identity, "--kind", "ownerref")
+	case Become:
 		all = append(all, "--pod-name", identity)
 	}
 	p, err := bed.StartProcess(zone, testbed.ProcessSpec{Name: identity, Path: path, Args: append(all, args...)})

@@ -46,9 +46,9 @@ func (c *seat) wantCounts(name string, by attribute.Key, want map[string]int64) 
 	}
 }
 
-func TestTheTimeLeftIsWhatTheWorkMayTrust(t *testing.T) {
+func TestTheTimeLeftIsWhatTheWorkMayTrustAndAnOverrunCountsOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a")
+		a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })
 		term := a.leads()
 		b := s.start("b")
 		check := func(when string, want time.Duration) {
@@ -74,6 +74,9 @@ func TestTheTimeLeftIsWhatTheWorkMayTrust(t *testing.T) {
 		left, told := b.timeLeft()
 		s.want("of a follower: told", told, true)
 		s.want("of a follower", left, time.Duration(0))
+		s.want("overruns before", len(a.count("election.stop.overruns", "")), 0)
+		time.Sleep(time.Minute)
+		s.want("overruns", a.count("election.stop.overruns", "")[""], int64(1))
 	})
 }
 
