@@ -24,13 +24,12 @@ import (
 func TestFaultsAreToldAndNeverMakeTwoLeaders(t *testing.T) {
 	g := newGround(t, harmless, "faults")
 	atOnce(t, map[string]func(*testing.T, *ground){
-		"a missing verb is named and waited for":          aMissingVerb,
-		"without watch it reads":                          withoutWatch,
-		"what looks like it is no missing verb":           lookalikes,
-		"a Lease that is deleted while held is recreated": aDeletedLease,
-		"garbage that nobody holds":                       unheldGarbage,
-		"garbage on a Lease that is held":                 heldGarbage,
-		"a lease of years is honored until it is freed":   aLeaseOfYears,
+		"a missing verb is named and waited for":        aMissingVerb,
+		"without watch it reads":                        withoutWatch,
+		"what looks like it is no missing verb":         lookalikes,
+		"garbage that nobody holds":                     unheldGarbage,
+		"garbage on a Lease that is held":               heldGarbage,
+		"a lease of years is honored until it is freed": aLeaseOfYears,
 	}, func(t *testing.T, run func(*testing.T, *ground)) { run(t, g) })
 }
 
@@ -149,35 +148,6 @@ func lookalikes(t *testing.T, g *ground) {
 	}, func(t *testing.T, run func(*testing.T, *contest)) {
 		run(t, newContest(t, g.Testbed, g.named(nameOf(t)), "lock"))
 	})
-}
-
-func aDeletedLease(t *testing.T, g *ground) {
-	c := newContest(t, g.Testbed, g.namespace, nameOf(t))
-	a := c.enter("a")
-	term := a.leads()
-	now := c.sees("held with a token", noted(term))
-	followers := []*entrant{c.enter("b"), c.enter("c")}
-	for _, f := range followers {
-		f.follows("a")
-	}
-	for range 3 {
-		now = c.sees("renewed", noted(term)) // so that the next renewal is not near
-		must(t, c.leases.Delete(t.Context(), c.name, metav1.DeleteOptions{}))
-		anew := c.sees("recreated", func(l *coordinationv1.Lease) bool { return l.UID != now.UID })
-		if !noted(term)(anew) || *anew.Spec.LeaseTransitions != *now.Spec.LeaseTransitions || !anew.Spec.AcquireTime.Equal(now.Spec.AcquireTime) {
-			t.Errorf("it was recreated as %v %v, before it was %v", anew.Spec, anew.Annotations, now.Spec)
-		}
-		now = anew
-	}
-	if n := c.terms(); n != 1 || a.Status().State != status.StateLeader || a.Status().Term.Token != term.Token {
-		t.Errorf("%d terms, and a is a %s", n, a.Status().State)
-	}
-	until(c.t, "the new UID in the status", func() bool { return a.Status().LockUID == string(now.UID) })
-	must(t, a.Resign(t.Context()))
-	c.sees("held by another", func(l *coordinationv1.Lease) bool { return holder(l) != "" && holder(l) != "a" })
-	if next := c.term(1); next.Token <= term.Token || next.Cause != status.CauseReleased {
-		t.Errorf("the next term is %+v, the one before had token %d", next, term.Token)
-	}
 }
 
 // largest is the largest token.

@@ -20,11 +20,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
@@ -348,16 +348,12 @@ func withAnAnnotation(o *tenant) {
 func leadsByAnAnnotation(o *tenant) {
 	o.leads()
 	o.renews()
+	lock, err := annotation.New(annotation.Config{
+		Client: o.admin.CoreV1().RESTClient(), Kind: annotation.Kind(cmp.Or(o.legacy, "configmaps")), Namespace: o.name, Name: appliedLock,
+	})
+	must(o.t, err)
 	until(o.t, "the annotation says who leads", func() bool {
-		core := o.admin.CoreV1()
-		var object metav1.Object
-		var err error
-		if o.legacy == "endpoints" {
-			//nolint:staticcheck // what the old lock stands on
-			object, err = core.Endpoints(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
-		} else {
-			object, err = core.ConfigMaps(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
-		}
-		return err == nil && strings.Contains(object.GetAnnotations()[resourcelock.LeaderElectionRecordAnnotationKey], `"holderIdentity":"me"`)
+		now, err := lock.Read(o.t.Context())
+		return err == nil && now.Record.Holder == "me"
 	})
 }
