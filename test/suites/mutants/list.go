@@ -169,7 +169,7 @@ var mutants = []mutant{
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "a term is trusted until it has been released",
 		"election/stopping.go", `	l.trust.end()
-	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)`, `	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
+	l.giveUp(l.ctx.Err() == nil && l.fatal == nil && !l.config.StopAtLoss)`, `	l.giveUp(l.ctx.Err() == nil && l.fatal == nil && !l.config.StopAtLoss)
 	l.trust.end()`,
 		"election/TestS5ATermIsTrustedNoMoreWhenItIsReleased"},
 	{"S5", "a write does not carry the version that it replaces",
