@@ -293,7 +293,8 @@ func (c *withPeers) join(p *process) {
 	}
 }
 
-var overloaded = []error{
+// refusals are how the API refuses requests.
+var refusals = []error{
 	refusal(http.StatusTooManyRequests), refusal(http.StatusServiceUnavailable), refusal(http.StatusInternalServerError),
 	refusal(http.StatusGatewayTimeout), errors.New("connection refused"),
 }

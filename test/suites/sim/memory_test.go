@@ -17,10 +17,7 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-var (
-	errCrashed = errors.New("this process is no more")
-	refusals   = overloaded
-)
+var errCrashed = errors.New("this process is no more")
 
 // inMemory are candidates for a lock in memory: the elector on its own.
 var inMemory = &population{
