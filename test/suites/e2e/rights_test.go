@@ -270,35 +270,34 @@ func beside(zone string) func(*tenant) {
 	}
 }
 
-// deploy creates a pod of a Deployment. That is paused, so that the controllers leave alone what this makes.
-func (o *tenant) deploy() *corev1.Pod {
+// deploy creates a Deployment, and returns its pod.
+func (o *tenant) deploy() (pod *corev1.Pod) {
 	o.t.Helper()
-	labels := map[string]string{"app": "op", appsv1.DefaultDeploymentUniqueLabelKey: "1"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec}
-	meta := metav1.ObjectMeta{Name: "op"}
-	apps := o.admin.AppsV1()
-	deployment, err := apps.Deployments(o.name).Create(o.t.Context(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}, Template: template, Paused: true,
-	}}, metav1.CreateOptions{})
+	deployments := o.admin.AppsV1().Deployments(o.name)
+	_, err := deployments.Create(o.t.Context(), deploymentOf(1), metav1.CreateOptions{})
 	must(o.t, err)
-	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
-	meta.Labels = labels
-	set, err := apps.ReplicaSets(o.name).Create(o.t.Context(), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
-	}}, metav1.CreateOptions{})
-	must(o.t, err)
-	var pod *corev1.Pod
-	until(o.t, "the ReplicaSet has a pod", func() bool {
+	until(o.t, "the Deployment has a pod", func() bool {
 		list, err := o.admin.CoreV1().Pods(o.name).List(o.t.Context(), metav1.ListOptions{})
 		must(o.t, err)
-		for i := range list.Items {
-			if metav1.IsControlledBy(&list.Items[i], set) {
-				pod = &list.Items[i]
-			}
+		if len(list.Items) > 0 {
+			pod = &list.Items[0]
 		}
 		return pod != nil
 	})
 	return pod
+}
+
+// deploymentOf is an operator of that many replicas, in zone za.
+func deploymentOf(replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": "op"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "op"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec},
+		},
+	}
 }
 
 // in makes the operator run in a pod.
