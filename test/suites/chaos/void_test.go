@@ -37,7 +37,7 @@ func judged(t *testing.T, spoil func(*story), left, voided error) result {
 
 var (
 	errMissing = fmt.Errorf("leader-killed: %w: nobody leads", errMissed)
-	brokenBed  = unhealed("heal after leader-killed: the zone does not start")
+	brokenBed  = errors.New("heal after leader-killed: the zone does not start")
 	errUnended = errors.New("a did not end in good order")
 )
 

@@ -227,8 +227,6 @@ func replaced(o apitest.Object) {
 
 func spec(o apitest.Object) apitest.Object { return o["spec"].(apitest.Object) }
 
-func (a *api) restart(p *process) { a.world.restart(p) }
-
 func (a *api) mend() { a.endless() }
 
 // endless gives a duration to each Lease that has or had a holder and does not say how long it leads, as

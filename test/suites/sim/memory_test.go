@@ -135,8 +135,6 @@ func (m *oneLock) change(do func(*locks.Record)) {
 	}
 }
 
-func (m *oneLock) restart(p *process) { m.world.restart(p) }
-
 // mend gives the record a duration if it does not say how long its holder leads, as a person does: no
 // candidate that never saw a duration takes it.
 func (m *oneLock) mend() {

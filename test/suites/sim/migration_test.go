@@ -103,6 +103,7 @@ func newMigration(w *world) cluster {
 		}
 	}
 	m.wait.Go(m.collect)
+	w.replace = func(p *process) { m.replace(p.seat) } // its pod is replaced
 	return m
 }
 
@@ -226,9 +227,6 @@ func (m *migration) kubelet(at *pod) {
 	m.server.Delete(podsPath + at.name)
 	m.server.Delete(nodesPath + "n-" + at.name)
 }
-
-// restart has the pod of a process replaced.
-func (m *migration) restart(p *process) { m.replace(p.seat) }
 
 // replace has the pod in a seat replaced.
 func (m *migration) replace(seat int) {
