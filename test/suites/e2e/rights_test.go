@@ -290,12 +290,12 @@ func (o *tenant) deploy() (pod *corev1.Pod) {
 // deploymentOf is an operator of that many replicas, in zone za.
 func deploymentOf(replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": "op"}
+	template := corev1.PodTemplateSpec{Spec: testbed.PodManifest("za", "", "", labels).Spec}
+	template.Labels = labels
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "op"},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec},
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
 		},
 	}
 }
@@ -348,7 +348,8 @@ func leadsByAnAnnotation(o *tenant) {
 	o.leads()
 	o.renews()
 	lock, err := annotation.New(annotation.Config{
-		Client: o.admin.CoreV1().RESTClient(), Kind: annotation.Kind(cmp.Or(o.legacy, "configmaps")), Namespace: o.name, Name: appliedLock,
+		Client: o.admin.CoreV1().RESTClient(), Kind: annotation.Kind(cmp.Or(o.legacy, "configmaps")),
+		Namespace: o.name, Name: appliedLock,
 	})
 	must(o.t, err)
 	until(o.t, "the annotation says who leads", func() bool {

@@ -40,7 +40,8 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 	t.Run("the README's program", func(t *testing.T) {
 		u.write("readme/main.go", doctest.ReadmesProgram(t, readme))
 		u.must("go", "build", "-o", u.bin("readme"), "./readme")
-		if _, said, err := u.run([]string{u.bin("readme")}); err == nil || !strings.Contains(strings.ToLower(said), "kubeconfig") {
+		_, said, err := u.run([]string{u.bin("readme")})
+		if err == nil || !strings.Contains(strings.ToLower(said), "kubeconfig") {
 			t.Errorf("without a cluster it ended with %v and said:\n%s", err, said)
 		}
 	})

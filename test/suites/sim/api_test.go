@@ -168,7 +168,8 @@ func (a *api) setPhase(to string, anew bool) {
 		annotate(o, "zonelect.dev/phase-step", step)
 	}
 	if !a.change(leasePath, note) && anew {
-		o := apitest.Object{"metadata": apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}, "spec": apitest.Object{}}
+		meta := apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}
+		o := apitest.Object{"metadata": meta, "spec": apitest.Object{}}
 		note(o)
 		a.server.Put(leasePath, o)
 	}

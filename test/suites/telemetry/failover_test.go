@@ -137,7 +137,7 @@ func TestTheFailoverSaysWhoTookOverFromWhomAndLinksToIt(t *testing.T) {
 			s.t.Errorf("%v in trace %v links to %v, want %v", own.SpanID(), own.TraceID(), to, before)
 		}
 		h, _ := b.metric("election.failover.duration").(metricdata.Histogram[float64])
-		if len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 || h.DataPoints[0].Sum != length(whole).Seconds() || len(h.DataPoints[0].Exemplars) != 1 {
+		if p := h.DataPoints; len(p) != 1 || p[0].Count != 1 || p[0].Sum != length(whole).Seconds() || len(p[0].Exemplars) != 1 {
 			s.t.Fatalf("it was counted as %+v, want one of %v with an exemplar", h.DataPoints, length(whole))
 		}
 		b.wantCounts("election.failover.duration", "election.previous.zone", map[string]int64{"z-a": 1})
