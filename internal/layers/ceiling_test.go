@@ -25,18 +25,18 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         21455, // without comments and blanks
-	"lines of tests":        45800,
-	"tokens of code":        161826,
-	"tokens of tests":       396605,
+	"lines of code":         20386, // without comments and blanks
+	"lines of tests":        43812,
+	"tokens of code":        153870,
+	"tokens of tests":       380669,
 	"words of Markdown":     27950,
 	"direct requirements":   9,   // of the root module
-	"exported names":        215, // of the root module, without fields
+	"exported names":        200, // of the root module, without fields
 	"options":               19,  // fields of operator.Options
 	"flags":                 13,  // of an operator
-	"packages of internal":  16,  // the root module's
-	"lines of over 140":     489,
-	"lines of an afternoon": 2846, // of the files of docs/reading.md
+	"packages of internal":  15,  // the root module's
+	"lines of over 140":     463,
+	"lines of an afternoon": 2810, // of the files of docs/reading.md
 	"files of over 500":     6,
 }
 

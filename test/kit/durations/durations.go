@@ -41,12 +41,10 @@ func Beside(test, what string, took, clientGo time.Duration) error {
 		return fmt.Errorf("record a duration: %w", err)
 	}
 	name := filepath.Join(root, "build", "durations.jsonl")
-	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
-		return fmt.Errorf("record a duration: %w", err)
-	}
+	made := os.MkdirAll(filepath.Dir(name), 0o750)
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("record a duration: %w", err)
+		return fmt.Errorf("record a duration: %w", errors.Join(made, err))
 	}
 	_, err = file.Write(append(text, '\n'))
 	return errors.Join(err, file.Close())

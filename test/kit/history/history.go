@@ -1,11 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history is the one judge of whether two leaders worked at the same
-// time. It has three sources: the spans of work that programs printed (History),
-// the order of the writes that reached a register (Register), and, for a test
-// that watches as it happens, the set of programs that are at work now
-// (Working).
+// Package history judges whether two leaders worked at the same time. It has two
+// sources: the spans of work that programs printed (History), and the order of the
+// writes that reached a register (Register).
 //
 // Each suite decides what an overlap means: some are the fault of other
 // programs, and some are documented.
@@ -40,17 +38,9 @@ type Overlap struct{ First, Second Span }
 // not answer for two legacy programs.
 func (o Overlap) Ours() bool { return !o.First.Legacy || !o.Second.Legacy }
 
-// Length is how long both led.
-func (o Overlap) Length() time.Duration {
-	end := o.First.End
-	if o.Second.End.Before(end) {
-		end = o.Second.End
-	}
-	return end.Sub(o.Second.Start)
-}
-
 func (o Overlap) String() string {
-	return fmt.Sprintf("%s began to lead while %s led, and both did for %v", o.Second.Pod, o.First.Pod, o.Length())
+	both := min(o.First.End.Sub(o.Second.Start), o.Second.End.Sub(o.Second.Start))
+	return fmt.Sprintf("%s began to lead while %s led, and both did for %v", o.Second.Pod, o.First.Pod, both)
 }
 
 // Overlaps returns all pairs of spans that share a time, in the order in which

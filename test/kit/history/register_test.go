@@ -65,12 +65,3 @@ func TestTheOrderOfWritesShowsWhoWasAtWork(t *testing.T) {
 		}
 	}
 }
-
-func TestAStaleWriteSaysWhatItCameAfter(t *testing.T) {
-	w := newWritten()
-	w.write("a", 10, 2, 9, "")
-	overlaps, _ := w.register.Overlaps(w.printed)
-	if len(overlaps) != 1 || overlaps[0].String() != "revision 102: a wrote 2 of term 10 after b wrote 1 of term 20" {
-		t.Errorf("found %v", overlaps)
-	}
-}

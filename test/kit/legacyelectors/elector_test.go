@@ -6,7 +6,6 @@ package legacyelectors
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,16 +68,6 @@ func (s *stage) record(k Kind) string {
 	return object.Annotations[annotationKey]
 }
 
-// verbs lists the writes that were requested, as "update leases".
-func (s *stage) verbs() (all []string) {
-	for _, action := range s.client.Actions() {
-		if v := action.GetVerb(); v == "create" || v == "update" {
-			all = append(all, v+" "+action.GetResource().Resource)
-		}
-	}
-	return all
-}
-
 func TestTheRecordIsWhatClientGoWroteByteForByte(t *testing.T) {
 	for _, k := range recordKinds {
 		t.Run(string(k), func(t *testing.T) {
@@ -113,25 +102,6 @@ func TestAnElectorJudgesByItsOwnLeaseWhateverTheRecordSays(t *testing.T) {
 					t.Errorf("want one transition more: %s", r)
 				}
 			}, heldFor(seconds))
-		})
-	}
-}
-
-func TestAMultiLockWritesTheLegacyObjectFirstAndTheLeaseSecond(t *testing.T) {
-	for k, first := range map[Kind]string{MultiConfigMap: "configmaps", MultiEndpoints: "endpoints"} {
-		t.Run(string(k), func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				defer s.elect(k, false)()
-				time.Sleep(retry + retry/2)
-				want := []string{
-					"create " + first, "create leases", // won
-					"update " + first, "update leases", // the renewal that follows at once
-					"update " + first, "update leases",
-				}
-				if got := s.verbs(); !slices.Equal(got, want) {
-					t.Errorf("%v\nwant %v", got, want)
-				}
-			})
 		})
 	}
 }

@@ -109,25 +109,6 @@ func (s *stage) setLock(lock *corev1.ConfigMap) {
 	}
 }
 
-func TestAFreeLockIsLedAtOnceAndForLife(t *testing.T) {
-	scenario(t, func(s *stage) {
-		defer s.start(Original)()
-		if len(s.terms()) != 1 {
-			t.Fatal("does not lead")
-		}
-		lock := s.lock()
-		want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "me", UID: "me-uid"}}
-		if !slices.Equal(lock.OwnerReferences, want) {
-			t.Errorf("the lock's owners are %v, want %v", lock.OwnerReferences, want)
-		}
-		before := len(s.client.Actions())
-		time.Sleep(time.Hour)
-		if after := len(s.client.Actions()); after != before {
-			t.Errorf("a leader for life looked at the API %d times more", after-before)
-		}
-	})
-}
-
 // act lists what each Variant deletes within a minute.
 func act(t *testing.T, change func(s *stage), want map[Variant][]string, objects ...runtime.Object) {
 	t.Helper()

@@ -5,22 +5,20 @@ package testbed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // bootAll boots zones at the same time.
 func (p *Parts) bootAll(ctx context.Context, zones []*zone) error {
-	failures := make([]error, len(zones))
-	var all sync.WaitGroup
-	for i, z := range zones {
-		all.Go(func() { failures[i] = p.boot(ctx, z) })
+	var all errgroup.Group
+	for _, z := range zones {
+		all.Go(func() error { return p.boot(ctx, z) })
 	}
-	all.Wait()
-	return errors.Join(failures...)
+	return all.Wait()
 }
 
 // boot starts a zone's control plane and its kubelet, and waits until they are

@@ -4,7 +4,7 @@
 package testbed
 
 import (
-	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -83,22 +83,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Progress == nil {
 		c.Progress = io.Discard
 	}
-	return c.withNetwork()
-}
-
-// withNetwork decides which network it is.
-func (c Config) withNetwork() (Config, error) {
-	possible := NamespacesPossible()
-	switch c.Network {
-	case Auto:
+	impossible := NamespacesPossible()
+	if impossible != nil && c.Network == Namespaces {
+		return c, fmt.Errorf("network namespaces are not possible here, use Links: %w", impossible)
+	}
+	if c.Network == Auto && impossible != nil {
+		c.Network = Links
+	} else if c.Network == Auto {
 		c.Network = Namespaces
-		if possible != nil {
-			c.Network = Links
-		}
-	case Namespaces:
-		if possible != nil {
-			return c, errors.Join(errors.New("network namespaces are not possible here: use Links"), possible)
-		}
 	}
 	return c, nil
 }

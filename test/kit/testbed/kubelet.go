@@ -15,6 +15,8 @@ import (
 	core "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // A kubelet's heartbeat, with the timing of a real one.
@@ -64,20 +66,11 @@ func (k *kubelet) stop() {
 
 // beatAlways keeps the node alive until ctx ends.
 func (k *kubelet) beatAlways(ctx context.Context) {
-	timer := time.NewTimer(beatInterval)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for pause := beatInterval; sleep.For(ctx, pause) == nil; {
 		// A failed beat is retried soon; the controllers decide what too many
 		// mean.
-		if err := k.beat(ctx); err != nil {
-			timer.Reset(beatRetry)
-		} else {
-			timer.Reset(beatInterval)
+		if pause = beatInterval; k.beat(ctx) != nil {
+			pause = beatRetry
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -61,18 +59,5 @@ func obeys(t *testing.T, program *Process) {
 	all := program.Output()
 	if all[0] != "beat 0" || all[len(all)-1] != "bye" || len(all) < resumed {
 		t.Errorf("of %d lines the first is %q and the last %q", len(all), all[0], all[len(all)-1])
-	}
-}
-
-func TestTranscriptKeepsEverything(t *testing.T) {
-	transcript := &transcript{}
-	long := strings.Repeat("x", 1<<20)
-	for _, piece := range []string{"o", "ne\ntwo\n", "\n", long, "\nrest"} {
-		if _, err := transcript.Write([]byte(piece)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := transcript.all(), []string{"one", "two", "", long}; !slices.Equal(got, want) {
-		t.Errorf("got %d lines, want %d", len(got), len(want))
 	}
 }

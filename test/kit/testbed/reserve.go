@@ -4,6 +4,7 @@
 package testbed
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -25,31 +26,17 @@ func reserve() (*reservation, error) {
 		return nil, fmt.Errorf("make a socket to reserve a port: %w", err)
 	}
 	unix.CloseOnExec(fd)
-	port, err := bind(fd)
-	if err != nil {
+	err = errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1),
+		unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+	)
+	name, unnamed := unix.Getsockname(fd)
+	if err = errors.Join(err, unnamed); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
+	port := name.(*unix.SockaddrInet4).Port // as it is of AF_INET
 	return &reservation{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), fd: fd}, nil
-}
-
-// bind gives the socket a free port, which it returns.
-func bind(fd int) (int, error) {
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-		return 0, fmt.Errorf("set SO_REUSEPORT: %w", err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return 0, fmt.Errorf("bind to loopback: %w", err)
-	}
-	name, err := unix.Getsockname(fd)
-	if err != nil {
-		return 0, fmt.Errorf("read the port: %w", err)
-	}
-	inet, ok := name.(*unix.SockaddrInet4)
-	if !ok {
-		return 0, fmt.Errorf("unexpected socket address %T", name)
-	}
-	return inet.Port, nil
 }
 
 // release releases the port.

@@ -6,7 +6,8 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // routes decide where the virtual IPs lead, and keep the network and the
@@ -62,12 +63,8 @@ func (r *routes) endpoints() []string {
 func (r *routes) expireLater(z *zone) {
 	epoch := z.epoch
 	r.background.Go(func() {
-		timer := time.NewTimer(EndpointLease)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
+		if sleep.For(r.ctx, EndpointLease) == nil {
 			r.expire(z, epoch)
-		case <-r.ctx.Done():
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,8 +24,7 @@ type Testbed struct {
 	Cluster *Cluster // the Kubernetes API
 
 	*routes
-	closing  sync.Once
-	closeErr error
+	close func() error // once
 }
 
 // Start builds the control plane's program if need be (see Config.Programs), and starts
@@ -62,9 +62,9 @@ func newTestbed(config Config) *Testbed {
 		shared: all, controllers: &controllers{shared: all},
 		steer: map[string][]string{}, frozenVIP: map[string][]string{},
 	}
-	return &Testbed{
-		Network: &Network{r}, Parts: &Parts{r}, Cluster: &Cluster{all}, routes: r,
-	}
+	t := &Testbed{Network: &Network{r}, Parts: &Parts{r}, Cluster: &Cluster{all}, routes: r}
+	t.close = sync.OnceValue(t.tearDown)
+	return t
 }
 
 // start brings everything up, from the network to the nodes.
@@ -85,7 +85,8 @@ func (t *Testbed) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.startZones(ctx); err != nil {
+	// All at the same time, because etcd's members need one another to become ready.
+	if err := t.Parts.bootAll(ctx, slices.Collect(maps.Values(t.zones))); err != nil {
 		return err
 	}
 	if err := t.controllers.move(ctx); err != nil {
@@ -145,15 +146,7 @@ func (t *Testbed) Zones() []string { return slices.Clone(t.config.Zones) }
 // Close kills everything and removes every trace: processes, network, and the
 // state directory if it is a temporary one. Calling it again returns the first
 // result. It waits for a call that is changing the testbed.
-func (t *Testbed) Close() error {
-	t.closing.Do(func() {
-		t.mu.Lock()
-		t.closed = true
-		t.mu.Unlock()
-		t.closeErr = t.tearDown()
-	})
-	return t.closeErr
-}
+func (t *Testbed) Close() error { return t.close() }
 
 // closeWait bounds how long killed programs may take to be gone.
 const closeWait = 30 * time.Second
@@ -161,6 +154,9 @@ const closeWait = 30 * time.Second
 // tearDown takes everything down, in the reverse order of start. Nothing changes
 // the testbed meanwhile: every method that could notices that it is closed.
 func (t *Testbed) tearDown() error {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	t.cancel()
@@ -185,14 +181,4 @@ func (t *Testbed) tearDown() error {
 		failed = errors.Join(failed, os.RemoveAll(t.dir))
 	}
 	return failed
-}
-
-// startZones starts all zones at the same time, because etcd's members need one
-// another to become ready.
-func (t *Testbed) startZones(ctx context.Context) error {
-	var all []*zone
-	for _, name := range t.config.Zones {
-		all = append(all, t.zones[name])
-	}
-	return t.Parts.bootAll(ctx, all)
 }

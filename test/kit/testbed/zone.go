@@ -5,10 +5,10 @@ package testbed
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // zone is what runs in a zone. Its users hold the testbed's lock.
@@ -29,13 +29,10 @@ func (z *zone) kill(ctx context.Context) error {
 	if z.kubelet != nil {
 		z.kubelet.stop()
 	}
-	tasks := slices.AppendSeq(z.programs, maps.Values(z.parts))
-	failures := make([]error, len(tasks))
-	var all sync.WaitGroup
-	for i, task := range tasks {
-		all.Go(func() { failures[i] = task.kill(ctx) })
+	var all errgroup.Group
+	for _, task := range slices.AppendSeq(z.programs, maps.Values(z.parts)) {
+		all.Go(func() error { return task.kill(ctx) })
 	}
-	all.Wait()
 	z.kubelet, z.parts, z.programs, z.ready = nil, map[Part]*task{}, nil, false
-	return errors.Join(failures...)
+	return all.Wait()
 }

@@ -25,34 +25,35 @@ type Kind string
 const (
 	Zonelect Kind = "candidate"
 	ClientGo Kind = "peer"
-	Legacy   Kind = "legacy"
+	Legacy   Kind = "legacy" // the peer that leads for life, unless its arguments name another --kind
 	Become   Kind = "become" // operator-lib's leader-for-life; see Start
 	Manager  Kind = "manager"
 )
 
 // built holds the programs that this test process has already built: their
 // sources do not change, and linking takes longer than an election.
-type built struct {
-	mu    sync.Mutex
+var built = struct {
+	sync.Mutex
 	paths map[Kind]string
-}
+}{paths: map[Kind]string{}}
 
-var programs = built{paths: map[Kind]string{}}
-
-func (b *built) build(ctx context.Context, kind Kind) (string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if path, ok := b.paths[kind]; ok {
+func build(ctx context.Context, kind Kind) (path string, err error) {
+	built.Lock()
+	defer built.Unlock()
+	if kind == Legacy {
+		kind = ClientGo
+	}
+	if path, ok := built.paths[kind]; ok {
 		return path, nil
 	}
 	program := "./test/programs/" + string(kind)
-	build := func() (string, error) { return testbed.BuildProgram(ctx, program) }
 	if kind == Become {
-		build = func() (string, error) { return testbed.BuildTool(ctx, program, ".", string(kind)) }
+		path, err = testbed.BuildTool(ctx, program, ".", string(kind))
+	} else {
+		path, err = testbed.BuildProgram(ctx, program)
 	}
-	path, err := build()
 	if err == nil {
-		b.paths[kind] = path
+		built.paths[kind] = path
 	}
 	return path, err
 }
@@ -60,7 +61,7 @@ func (b *built) build(ctx context.Context, kind Kind) (string, error) {
 // Build builds programs in advance, so that the first Start is faster.
 func Build(ctx context.Context, kinds ...Kind) error {
 	for _, kind := range kinds {
-		if _, err := programs.build(ctx, kind); err != nil {
+		if _, err := build(ctx, kind); err != nil {
 			return err
 		}
 	}
@@ -81,7 +82,7 @@ type Seat struct {
 // Start builds the program, if need be, and runs it in the zone. The identity
 // of a legacy program is also the name of its pod. Become needs root, on Linux.
 func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, identity string, args ...string) (*Seat, error) {
-	path, err := programs.build(ctx, kind)
+	path, err := build(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,9 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 		all = append(all, "--zone", zone, "--traces", traces)
 	case Manager:
 		all = append(all, "--zone", zone)
-	case Legacy, Become:
+	case Legacy:
+		all = append(all, "--pod-name", identity, "--kind", "ownerref")
+	case Become:
 		all = append(all, "--pod-name", identity)
 	}
 	p, err := bed.StartProcess(zone, testbed.ProcessSpec{Name: identity, Path: path, Args: append(all, args...)})

@@ -4,17 +4,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,61 +73,48 @@ type line struct {
 	Time                             time.Time
 	Identity, Event, Lock            string
 	Leader, LeaderZone, Cause, Error string
+	Previous                         string
 	Token                            uint64
-	text                             string
 }
 
 // candidate is a running program.
 type candidate struct {
 	*exec.Cmd
-	lines chan line
+	lines *json.Decoder
 	seen  []string
 }
 
-// campaigns starts the program for the lock "contract".
+// campaigns starts the program for the lock "contract". It is killed after a minute.
 func campaigns(t *testing.T, program, kubeconfig, identity string, more ...string) *candidate {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
 	args := append([]string{"--kubeconfig", kubeconfig, "--lock", "contract", "--identity", identity, "--zone", "z-" + identity}, more...)
-	c := &candidate{Cmd: exec.CommandContext(t.Context(), program, args...), lines: make(chan line, 1000)}
+	c := &candidate{Cmd: exec.CommandContext(ctx, program, args...)}
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.lines = json.NewDecoder(stdout)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(c.lines)
-		for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
-			l := line{text: scanner.Text()}
-			if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
-				l.Event = fmt.Sprintf("no JSON: %v", err)
-			}
-			c.lines <- l
-		}
-	}()
 	return c
 }
 
-// says waits for the next line with an event.
-func (c *candidate) says(t *testing.T, event string) line {
+// says waits for the next line with an event, or for the last line if that is empty.
+func (c *candidate) says(t *testing.T, event string) (l line) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		select {
-		case l, more := <-c.lines:
-			if !more {
-				t.Fatalf("%v ended without %q, after %v", c.Args, event, c.seen)
-			}
-			c.seen = append(c.seen, l.Event)
-			if l.Event == event {
-				return l
-			}
-		case <-ctx.Done():
-			t.Fatalf("%v does not say %q, only %v", c.Args, event, c.seen)
+	for l.Event != event || event == "" {
+		l = line{}
+		if err := c.lines.Decode(&l); errors.Is(err, io.EOF) && event == "" {
+			return l
+		} else if err != nil {
+			t.Fatalf("%v does not say %q, only %v: %v", c.Args, event, c.seen, err)
 		}
+		c.seen = append(c.seen, l.Event)
 	}
+	return l
 }
 
 // ends asks the program to end, and waits until it has.
@@ -137,9 +123,7 @@ func (c *candidate) ends(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for l := range c.lines {
-		c.seen = append(c.seen, l.Event)
-	}
+	c.says(t, "")
 	if err := c.Wait(); err != nil {
 		t.Errorf("asked to end, %v ended with %v, want status 0", c.Args, err)
 	}
@@ -170,12 +154,12 @@ func TestTheEventsOfTheContractArePrinted(t *testing.T) {
 	leading := first.says(t, "leading")
 	if leading.Token == 0 || leading.Cause == "" || leading.Identity != "a" || leading.Lock != "contract" ||
 		time.Since(leading.Time).Abs() > time.Minute {
-		t.Errorf("who leads says %s", leading.text)
+		t.Errorf("who leads says %+v", leading)
 	}
 	second := campaigns(t, program, way, "b",
 		"--lease-duration", "4s", "--renew-deadline", "2500ms", "--renew-interval", "500ms", "--stop-delay", "10ms")
 	if l := second.says(t, "following"); l.Leader != "a" || l.LeaderZone != "z-a" {
-		t.Errorf("who follows says %s", l.text)
+		t.Errorf("who follows says %+v", l)
 	}
 	first.ends(t)
 	first.seen = slices.DeleteFunc(first.seen, func(event string) bool { return event == "error" }) // of a slow release
@@ -184,15 +168,15 @@ func TestTheEventsOfTheContractArePrinted(t *testing.T) {
 		t.Errorf("who ends in good order says %v", first.seen)
 	}
 	next := second.says(t, "leading")
-	if next.Token <= leading.Token || !strings.Contains(next.text, `"previous":"a"`) {
-		t.Errorf("the next leader says %s", next.text)
+	if next.Token <= leading.Token || next.Previous != "a" {
+		t.Errorf("the next leader says %+v", next)
 	}
 	stop()
 	if l := second.says(t, "error"); l.Error == "" {
-		t.Errorf("without an API it says %s", l.text)
+		t.Errorf("without an API it says %+v", l)
 	}
 	if l := second.says(t, "stopping"); l.Cause == "" {
-		t.Errorf("who loses its term says %s", l.text)
+		t.Errorf("who loses its term says %+v", l)
 	}
 	second.ends(t)
 }

@@ -145,40 +145,33 @@ func campaign(ctx context.Context, o options) error {
 // all campaigns for all --locks.
 func (o options) all(ctx context.Context) error {
 	before := runtime.NumGoroutine()
-	elect, err := o.each(ctx)
-	if err != nil {
-		return err
+	elect := maker(operator.New) // each lock gets the options that a program of its own would have
+	if o.shared {
+		group, err := operator.NewGroup(ctx, o.Name, o.Options)
+		if err != nil {
+			return err
+		}
+		elect = func(_ context.Context, name string, _ operator.Options) (*operator.Election, error) {
+			return group.New(name)
+		}
 	}
 	var wait sync.WaitGroup
 	errs := make([]error, o.locks)
 	for i := range errs {
-		one, how := elect(i)
-		if one.Name = fmt.Sprint(o.Name, "-", i); o.register != "" {
+		one := o
+		one.Name = fmt.Sprint(o.Name, "-", i)
+		if !o.shared {
+			one.Self.Identity = fmt.Sprint(o.Self.Identity, "-", i)
+		}
+		if o.register != "" {
 			one.register = fmt.Sprint(o.register, "-", i)
 		}
-		wait.Go(func() { errs[i] = one.one(ctx, how) })
+		wait.Go(func() { errs[i] = one.one(ctx, elect) })
 	}
 	wait.Wait()
 	all := events.Printer{Identity: o.Self.Identity, Lock: o.Name}
 	all.Print(events.Event{Event: "ended", Goroutines: left(before)})
 	return errors.Join(errs...)
-}
-
-// each returns how each of the --locks is elected.
-func (o options) each(ctx context.Context) (func(i int) (options, maker), error) {
-	if !o.shared {
-		return func(i int) (options, maker) { // each lock gets the options that a program of its own would have
-			one := o
-			one.Self.Identity = fmt.Sprint(o.Self.Identity, "-", i)
-			return one, operator.New
-		}, nil
-	}
-	all, err := operator.NewGroup(ctx, o.Name, o.Options)
-	return func(int) (options, maker) {
-		return o, func(_ context.Context, name string, _ operator.Options) (*operator.Election, error) {
-			return all.New(name)
-		}
-	}, err
 }
 
 // maker makes an election, such as operator.New.

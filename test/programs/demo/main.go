@@ -25,6 +25,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -105,10 +106,9 @@ type demo struct {
 	screen   sync.Mutex
 
 	start, cut, end time.Time
-	results         []result
 }
 
-// team is three candidates of one kind, the first of which leads.
+// team is three candidates of one kind, the first of which leads, and how the takeover went.
 type team struct {
 	kind    trial.Kind
 	name    string // for the table
@@ -116,6 +116,11 @@ type team struct {
 	seats   []*trial.Seat
 	renewed func() time.Time // when the Lease was last seen to be renewed
 	end     time.Time        // of the lease, once it has ended
+
+	nextLeader         string
+	after, behindLease time.Duration
+	from               string         // what the figures were read from
+	trace              spans.Failover // without phases if there is none
 }
 
 // say prints a line of what happens.
@@ -137,13 +142,9 @@ func (d *demo) play(ctx context.Context) error {
 	if err := d.bed.CutPower(ctx, zones[0]); err != nil {
 		return err
 	}
-	d.results = make([]result, len(d.teams))
 	var wait errgroup.Group
-	for i, t := range d.teams {
-		wait.Go(func() (err error) {
-			d.results[i], err = d.succession(ctx, t)
-			return err
-		})
+	for _, t := range d.teams {
+		wait.Go(func() error { return d.succession(ctx, t) })
 	}
 	if err := wait.Wait(); err != nil {
 		return err
@@ -205,28 +206,30 @@ func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
 	return nil
 }
 
-// succession waits for the next leader and reports how the takeover went.
-func (d *demo) succession(ctx context.Context, t *team) (result, error) {
+// succession waits for the next leader and notes how the takeover went: as its trace says, if it has one, or else as it
+// looks from outside.
+func (d *demo) succession(ctx context.Context, t *team) error {
 	t.end = t.renewed().Add(lease)
 	if err := sleep.For(ctx, time.Until(t.end)); err != nil {
-		return result{}, err
+		return err
 	}
 	d.say(t.end, "%-14s  the lease has ended", t.lock)
 	waiting, cancel := context.WithDeadline(ctx, d.cut.Add(lease+3*time.Minute))
 	defer cancel()
 	next, e, err := trial.AwaitAny(waiting, t.seats[1:], "leading", d.cut)
 	if err != nil {
-		return result{}, err
+		return err
 	}
 	d.say(e.Time, "%-14s  %s leads", t.lock, next.Identity)
-	r := result{
-		name: t.name, from: "outside observer", nextLeader: next.Identity,
-		after: e.Time.Sub(d.cut), behindLease: e.Time.Sub(t.end),
-	}
+	t.nextLeader, t.from = next.Identity, "outside observer"
+	t.after, t.behindLease = e.Time.Sub(d.cut), e.Time.Sub(t.end)
 	if t.kind == trial.Zonelect {
-		return r.fromSpans(next, d.cut)
+		if t.trace, err = spans.LastFailover(next.Traces); err != nil {
+			return err
+		}
+		t.from, t.after, t.behindLease = "trace", t.trace.EndTime.Sub(d.cut), t.trace.Duration()-lease
 	}
-	return r, nil
+	return nil
 }
 
 // observe watches a Lease from outside until ctx ends, and returns what returns when it was last seen to be renewed.

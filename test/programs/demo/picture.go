@@ -51,11 +51,10 @@ func (p *picture) bar(what string, from, to time.Time) {
 func (d *demo) draw(end time.Time) []byte {
 	p := &picture{from: d.start, to: end, y: 30}
 	p.text(20, p.y, "Zone "+zones[0]+" loses power. Green: leads. Yellow: the lease runs out. Red: nobody leads.")
-	for i, t := range d.teams {
-		r := d.results[i]
+	for _, t := range d.teams {
 		p.y += row + 8
 		p.text(20, p.y, fmt.Sprintf("%s: new leader after %.3f s; behind the lease's end: %.3f s",
-			r.name, r.after.Seconds(), r.behindLease.Seconds()))
+			t.name, t.after.Seconds(), t.behindLease.Seconds()))
 		for _, s := range t.seats {
 			p.y += row
 			p.text(30, p.y, s.Identity)
@@ -66,8 +65,8 @@ func (d *demo) draw(end time.Time) []byte {
 			for _, led := range terms(s.Events(), over) {
 				p.bar("leads", led.StartTime, led.EndTime)
 			}
-			if s.Identity == r.nextLeader {
-				for _, phase := range t.phases(r, d.cut) {
+			if s.Identity == t.nextLeader {
+				for _, phase := range t.phases(d.cut) {
 					p.bar(phase.Name, phase.StartTime, phase.EndTime)
 				}
 			}
@@ -101,12 +100,12 @@ func terms(printed []events.Event, over time.Time) (all []spans.Span) {
 }
 
 // phases are those of a takeover: as its trace says, or else as it looked from outside.
-func (t *team) phases(r result, cut time.Time) []spans.Span {
-	if len(r.trace.Phases) > 0 {
-		return r.trace.Phases
+func (t *team) phases(cut time.Time) []spans.Span {
+	if len(t.trace.Phases) > 0 {
+		return t.trace.Phases
 	}
 	return []spans.Span{
 		{Name: "election.silence", StartTime: t.end.Add(-lease), EndTime: t.end},
-		{Name: "nobody leads", StartTime: t.end, EndTime: cut.Add(r.after)},
+		{Name: "nobody leads", StartTime: t.end, EndTime: cut.Add(t.after)},
 	}
 }

@@ -22,7 +22,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -64,34 +63,21 @@ func run(name string, command []string) error {
 	if err != nil {
 		return fmt.Errorf("make the pod: %w", err)
 	}
-	ran := play(pod, command)
-	if err := remove(pods, pod); err != nil {
-		return errors.Join(ran, err)
-	}
-	return ran
-}
-
-// play runs the command. Ctrl-C reaches the command by itself, like all
-// programs in the terminal's foreground, so play only waits for it.
-func play(pod *corev1.Pod, command []string) error {
+	// Ctrl-C reaches the command by itself, like all programs in the terminal's foreground.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "POD_NAME="+pod.Name, "POD_UID="+string(pod.UID), "POD_NAMESPACE="+pod.Namespace,
 		"NODE_NAME="+pod.Spec.NodeName)
-	return cmd.Run()
-}
-
-// remove deletes the pod's object at once, as a kubelet does when the
-// containers have stopped.
-func remove(pods typedcorev1.PodInterface, pod *corev1.Pod) error {
+	ran := cmd.Run()
+	// At once, as a kubelet does when the containers have stopped.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
+	err = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove the pod: %w", err)
+		return errors.Join(ran, fmt.Errorf("remove the pod: %w", err))
 	}
-	return nil
+	return ran
 }

@@ -47,19 +47,21 @@ import (
 const by = "test.zonelect.dev/reconciled-by"
 
 type options struct {
-	kubeconfig, lock, identity, zone string
-	plain, lasting                   bool
-	bare                             bool
-	late                             time.Duration
-	timing                           election.Timing
-	stopDelay                        time.Duration
-	webhook                          string
+	kubeconfig, namespace, lock string
+	identity, zone              string
+	plain, lasting              bool
+	bare                        bool
+	late                        time.Duration
+	timing                      election.Timing
+	stopDelay                   time.Duration
+	webhook                     string
 }
 
 func main() {
 	var o options
 	f := pflag.NewFlagSet("manager", pflag.ExitOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	f.StringVar(&o.namespace, "namespace", "default", "namespace of the lock and of the ConfigMaps that are reconciled")
 	f.StringVar(&o.lock, "lock", "", "name of the lock, and value of the label lock on the ConfigMaps that are reconciled")
 	f.StringVar(&o.identity, "identity", "", "identity of the candidate")
 	f.StringVar(&o.zone, "zone", "", "zone of the candidate")
@@ -130,13 +132,13 @@ func (o options) manager() (manager.Manager, func(setup func(manager.Manager, cl
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return late{next, o.late} })
 	}
 	options := ctrl.Options{
-		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
+		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: o.namespace,
 		LeaseDuration: &o.timing.LeaseDuration, RenewDeadline: &o.timing.RenewDeadline, RetryPeriod: &o.timing.RenewInterval,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       new(timing.DefaultStopTimeout),
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{
-			DefaultNamespaces: map[string]cache.Config{"default": {}},
+			DefaultNamespaces: map[string]cache.Config{o.namespace: {}},
 			ByObject:          map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.SelectorFromSet(labels.Set{"lock": o.lock})}},
 		},
 	}

@@ -1,9 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peer is a candidate of client-go's own elector on a LeaseLock, with
-// controller-runtime's settings, for comparison. It prints the same lines as
-// the candidate program.
+// Command peer is a candidate of other software: of client-go's own elector on a LeaseLock, with
+// controller-runtime's settings, or an operator of the past, which leads for life by a ConfigMap, or
+// campaigns as client-go did while its locks were on annotations. It prints the same lines as the
+// candidate program.
 package main
 
 import (
@@ -22,62 +23,102 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/legacyelectors"
 )
 
-func main() {
-	var kubeconfig, namespace, lock, identity, register string
-	f := pflag.NewFlagSet("peer", pflag.ExitOnError)
-	f.StringVar(&kubeconfig, "kubeconfig", "", "path of the kubeconfig")
-	f.StringVar(&namespace, "namespace", "default", "namespace of the lock")
-	f.StringVar(&lock, "lock", "", "name of the lock")
-	f.StringVar(&identity, "identity", "", "identity of the candidate")
-	f.StringVar(&register, "register", "", "ConfigMap that the leader keeps writing")
-	lease := f.Duration("lease-duration", 15*time.Second, "")
-	deadline := f.Duration("renew-deadline", 10*time.Second, "")
-	retry := f.Duration("renew-interval", 2*time.Second, "")
-	_ = f.Parse(os.Args[1:])
+// options are the flags.
+type options struct {
+	kind                                  legacyelectors.Kind
+	kubeconfig, namespace, lock, register string
+	podName, identity                     string
+	lease, deadline, retry                time.Duration
+}
 
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		fail(err)
-	}
-	p := &events.Printer{Identity: identity, Lock: lock}
-	w, err := newWork(cfg, p, namespace, register)
-	if err != nil {
-		fail(err)
-	}
-	cfg.Timeout = *deadline / 2 // as controller-runtime
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		fail(err)
-	}
-	leases := &noted{LeasesGetter: client.CoordinationV1()}
+func main() {
+	var o options
+	f := pflag.NewFlagSet("peer", pflag.ExitOnError)
+	f.StringVar((*string)(&o.kind), "kind", "lease",
+		"lease, ownerref, configmap, endpoints, multilock-configmap or multilock-endpoints")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	f.StringVar(&o.namespace, "namespace", "default", "namespace of lock and pod")
+	f.StringVar(&o.lock, "lock", "", "name of the lock")
+	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")
+	f.StringVar(&o.podName, "pod-name", "", "name of the pod")
+	f.StringVar(&o.identity, "identity", "", "identity of the candidate")
+	f.DurationVar(&o.lease, "lease-duration", 15*time.Second, "")
+	f.DurationVar(&o.deadline, "renew-deadline", 10*time.Second, "")
+	f.DurationVar(&o.retry, "renew-interval", 2*time.Second, "")
+	_ = f.Parse(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p.Print(events.Event{Event: "started"})
+	if err := o.campaign(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(2)
+	}
+}
+
+// campaign campaigns and leads until ctx ends.
+func (o options) campaign(ctx context.Context) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	p := &events.Printer{Identity: o.identity, Lock: o.lock}
+	w, err := newWork(cfg, p, o.namespace, o.register)
+	if err != nil {
+		return err
+	}
+	if o.kind != legacyelectors.OwnerRef { // leader-for-life has no timeout
+		cfg.Timeout = o.deadline / 2 // as client-go and controller-runtime set it
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	switch o.kind {
+	case "lease":
+		o.onLease(ctx, client, w)
+	case legacyelectors.OwnerRef:
+		f := &legacyelectors.ForLife{
+			Client: client, Variant: legacyelectors.Original,
+			Namespace: o.namespace, Lock: o.lock, PodName: o.podName, Print: p.Print,
+		}
+		f.Run(ctx, w.lead)
+	default:
+		lock, err := legacyelectors.NewLock(client, o.kind, o.namespace, o.lock, o.identity)
+		if err != nil {
+			return err
+		}
+		e := &legacyelectors.Elector{
+			Lock: lock, Lease: o.lease, Deadline: o.deadline, Retry: o.retry, Print: p.Print, Work: w.lead,
+		}
+		e.Run(ctx)
+	}
+	return nil
+}
+
+// onLease campaigns by client-go's own elector.
+func (o options) onLease(ctx context.Context, client kubernetes.Interface, w *work) {
+	leases := &noted{LeasesGetter: client.CoordinationV1()}
+	w.printer.Print(events.Event{Event: "started"})
 	for ctx.Err() == nil {
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 			Lock: &resourcelock.LeaseLock{
-				LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: lock},
+				LeaseMeta:  metav1.ObjectMeta{Namespace: o.namespace, Name: o.lock},
 				Client:     leases,
-				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+				LockConfig: resourcelock.ResourceLockConfig{Identity: o.identity},
 			},
-			LeaseDuration: *lease, RenewDeadline: *deadline, RetryPeriod: *retry,
+			LeaseDuration: o.lease, RenewDeadline: o.deadline, RetryPeriod: o.retry,
 			ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) { w.lead(ctx, leases.token.Load()) },
 				OnStoppedLeading: func() {},
 				OnNewLeader: func(leader string) {
-					if leader != identity && leader != "" {
-						p.Print(events.Event{Event: "following", Leader: leader})
+					if leader != o.identity && leader != "" {
+						w.printer.Print(events.Event{Event: "following", Leader: leader})
 					}
 				},
 			},
 		})
 	}
-}
-
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, "peer:", err)
-	os.Exit(2)
 }

@@ -24,11 +24,10 @@ import (
 )
 
 const (
-	list      = "test/quarantine.txt"
-	module    = "github.com/zonelect/zonelect/"
-	maxFlaky  = 5
-	maxAge    = 14 * 24 * time.Hour
-	dayLayout = "2006-01-02"
+	list     = "test/quarantine.txt"
+	module   = "github.com/zonelect/zonelect/"
+	maxFlaky = 5
+	maxAge   = 14 * 24 * time.Hour
 )
 
 // An entry is a line of the list.
@@ -58,7 +57,7 @@ func parse(text string, today time.Time) ([]entry, error) {
 		if e.kind == "flaky" {
 			flaky++
 			var err error
-			if e.since, err = time.Parse(dayLayout, f[4]); err != nil {
+			if e.since, err = time.Parse(time.DateOnly, f[4]); err != nil {
 				wrong = append(wrong, fmt.Errorf("line %d: %w", n+1, err))
 			} else if today.Sub(e.since) > maxAge {
 				wrong = append(wrong, fmt.Errorf("line %d: %s has been flaky for more than fourteen days: mend or delete it", n+1, e.test))

@@ -25,10 +25,10 @@ var networkFaults = []fault{
 // oneWay cuts what the leader's zone sends, or what it receives.
 func oneWay(says bool) injection {
 	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-		zone := s.leaderZone()
 		undo := func(context.Context) error { return s.bed.Network.Heal() }
-		if s.isDark(zone) {
-			return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
+		zone, err := s.lit(s.leaderZone())
+		if err != nil {
+			return nil, err
 		}
 		for _, other := range startingWith(zone)[1:] {
 			from, to := other, zone

@@ -23,9 +23,9 @@ var serverFaults = []fault{
 	{name: "apiserver-killed", lasts: aMoment, inject: apiserverKilled, ends: settle},
 	{name: "apiservers-frozen", lasts: anOutage, away: true, inject: frozen(testbed.APIServer), ends: thaw},
 	{name: "etcd-frozen", lasts: anOutage, away: true, inject: frozen(testbed.Etcd), ends: thaw},
-	{name: "apiserver-frozen", lasts: aTakeover, asks: true, inject: apiserverFrozen, ends: thaw},
-	{name: "etcd-leader-frozen", lasts: aTakeover, asks: true, inject: etcdLeaderFrozen, ends: thaw},
-	{name: "etcd-leader-killed", lasts: aTakeover, asks: true, inject: etcdLeaderKilled, ends: settle},
+	{name: "apiserver-frozen", lasts: aTakeover, asks: true, inject: onePart(testbed.APIServer, false), ends: thaw},
+	{name: "etcd-leader-frozen", lasts: aTakeover, asks: true, inject: onePart(testbed.Etcd, false), ends: thaw},
+	{name: "etcd-leader-killed", lasts: aTakeover, asks: true, inject: onePart(testbed.Etcd, true), ends: settle},
 }
 
 // apiserverKilled does not wait until the apiserver is back: its cure does.
@@ -84,48 +84,36 @@ func (s *stage) mute(ctx context.Context, zone string) error {
 	return nil
 }
 
-func apiserverFrozen(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-	zone := s.leaderZone()
-	if s.isDark(zone) {
-		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
+// onePart freezes or kills the apiserver of the leader's zone, or the leader of etcd.
+func onePart(part testbed.Part, kills bool) injection {
+	return func(ctx context.Context, s *stage, _ *rand.Rand) (undo cure, err error) {
+		zone, bites := s.leaderZone(), s.mute
+		if part == testbed.Etcd {
+			bites = s.silent
+			if zone, err = s.etcdLeader(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := s.lit(zone); err != nil {
+			return nil, err
+		}
+		if kills {
+			undo = func(ctx context.Context) error { return s.bed.Parts.Start(ctx, part, zone) }
+			err = s.bed.Parts.Kill(ctx, part, zone)
+		} else {
+			undo = func(context.Context) error {
+				if s.isDark(zone) { // it has lost its power meanwhile
+					return nil
+				}
+				return s.bed.Parts.Resume(part, zone)
+			}
+			err = s.bed.Parts.Pause(part, zone)
+		}
+		if err != nil {
+			return undo, err
+		}
+		return undo, bites(ctx, zone)
 	}
-	undo := func(context.Context) error { return s.resume(testbed.APIServer, zone) }
-	if err := s.bed.Parts.Pause(testbed.APIServer, zone); err != nil {
-		return undo, err
-	}
-	return undo, s.mute(ctx, zone)
-}
-
-func etcdLeaderFrozen(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-	zone, err := s.etcdLeader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	undo := func(context.Context) error { return s.resume(testbed.Etcd, zone) }
-	if err := s.bed.Parts.Pause(testbed.Etcd, zone); err != nil {
-		return undo, err
-	}
-	return undo, s.silent(ctx, zone)
-}
-
-func etcdLeaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-	zone, err := s.etcdLeader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	undo := func(ctx context.Context) error { return s.bed.Parts.Start(ctx, testbed.Etcd, zone) }
-	if err := s.bed.Parts.Kill(ctx, testbed.Etcd, zone); err != nil {
-		return undo, err
-	}
-	return undo, s.silent(ctx, zone)
-}
-
-// resume lets a part go on, unless it has lost its power meanwhile.
-func (s *stage) resume(part testbed.Part, zone string) error {
-	if s.isDark(zone) {
-		return nil
-	}
-	return s.bed.Parts.Resume(part, zone)
 }
 
 // etcdLeader returns the zone of etcd's leader: that which leads in the latest term.

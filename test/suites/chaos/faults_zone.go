@@ -98,6 +98,14 @@ func (s *stage) setDark(dark bool, zones ...string) {
 	}
 }
 
+// lit returns the zone, or an error if its power is cut.
+func (s *stage) lit(zone string) (string, error) {
+	if s.isDark(zone) {
+		return "", fmt.Errorf("%w: zone %s has no power", errMissed, zone)
+	}
+	return zone, nil
+}
+
 func (s *stage) isDark(zone string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,10 +113,10 @@ func (s *stage) isDark(zone string) bool {
 }
 
 func leaderZoneCut(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-	zone := s.leaderZone()
 	undo := func(context.Context) error { return s.bed.Network.Heal() }
-	if s.isDark(zone) {
-		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
+	zone, err := s.lit(s.leaderZone())
+	if err != nil {
+		return nil, err
 	}
 	if err := s.bed.Network.PartitionFromAll(zone); err != nil {
 		return undo, err

@@ -33,16 +33,11 @@ type evidence struct {
 
 // findings are what a judge found.
 type findings struct {
-	// Overlaps are pairs of candidates that worked at the same time, going by what
-	// they printed, or pairs one of which wrote in an earlier term after the other
-	// had written in a later one: see package history.
+	// Overlaps are terms that overlapped with another, going by what was printed, and
+	// writes of an earlier term while a later one wrote: see package history.
 	Overlaps int
 	// Lost are writes that were acknowledged and are not in the history.
 	Lost int
-	// Late are writes that were sent in their term, were not acknowledged, and
-	// arrived all the same after a later one. Nobody can call them back: only a
-	// register that compares tokens refuses them.
-	Late int
 	// Gap is the longest time without a leader's write since the fault. It is
 	// recorded, not judged.
 	Gap time.Duration
@@ -56,18 +51,19 @@ type findings struct {
 	Left int
 	// Notes describe each overlap, each lost write and each such end.
 	Notes []string
-
-	pairs map[[2]string]bool
 }
 
 // judge finds what is wrong in a group's run. It is pure.
 func judge(e evidence) (f findings) {
 	if !e.Unread {
-		f.order(e)
+		overlaps, _ := e.Register.Overlaps(e.Printed) // late writes nobody can call back
+		for _, o := range overlaps {
+			f.overlap(o)
+		}
 		f.lost(e)
 	}
 	for _, o := range e.Terms.Overlaps() {
-		f.overlap(o.First.Pod, o.Second.Pod, o)
+		f.overlap(o)
 	}
 	f.lull(e)
 	f.exits(e)
@@ -100,15 +96,6 @@ func (f findings) unsafe() (wrong []string) {
 		wrong = append(wrong, f.Notes[0])
 	}
 	return wrong
-}
-
-// order judges the register: see history.Register.Overlaps.
-func (f *findings) order(e evidence) {
-	overlaps, late := e.Register.Overlaps(e.Printed)
-	for _, o := range overlaps {
-		f.overlap(o.Revision.Identity, o.After.Identity, o)
-	}
-	f.Late += late
 }
 
 // lost checks that each acknowledged write is where the answer said.
@@ -197,17 +184,8 @@ func (f *findings) exits(e evidence) {
 	}
 }
 
-// overlap counts a pair once, and notes what showed it first: the previous
-// leader was still at work when the next one was.
-func (f *findings) overlap(before, next string, shown fmt.Stringer) {
-	pair := [2]string{min(before, next), max(before, next)}
-	if f.pairs[pair] {
-		return
-	}
-	if f.pairs == nil {
-		f.pairs = map[[2]string]bool{}
-	}
-	f.pairs[pair] = true
+// overlap counts what shows that the previous leader was still at work when the next one was.
+func (f *findings) overlap(shown fmt.Stringer) {
 	f.Overlaps++
 	f.note("%v", shown)
 }

@@ -37,30 +37,13 @@ type options struct {
 	faults  []string
 }
 
-func parse(args []string) (o options, err error) {
-	f := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
-	f.Float64Var(&o.minutes, "minutes", 10, "how long to go on; 0 is for ever")
-	f.IntVar(&o.onlyRun, "only-run", -1, "do this run alone")
-	f.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "where chance begins")
-	f.StringSliceVar(&o.faults, "faults", nil, "faults to choose from, or pairs as a+b; all by default")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
-	}
-	return o, testbed.NamespacesPossible()
-}
-
 func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, pflag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(2)
-	}
+	var o options
+	pflag.Float64Var(&o.minutes, "minutes", 10, "how long to go on; 0 is for ever")
+	pflag.IntVar(&o.onlyRun, "only-run", -1, "do this run alone")
+	pflag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "where chance begins")
+	pflag.StringSliceVar(&o.faults, "faults", nil, "faults to choose from, or pairs as a+b; all by default")
+	pflag.Parse()
 	klog.SetLogger(logr.Discard()) // client-go logs what it cannot read from a frozen apiserver
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -71,8 +54,11 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
+	if pflag.NArg() > 0 {
+		return fmt.Errorf("unexpected arguments: %v", pflag.Args())
+	}
 	rounds, err := choose(o.faults)
-	if err != nil {
+	if err = errors.Join(err, testbed.NamespacesPossible()); err != nil {
 		return err
 	}
 	fmt.Printf("Seed %d; %d faults and pairs to choose from.\n", o.seed, len(rounds))

@@ -74,14 +74,6 @@ func TestWhatAsksTheAPIBeginsBeforeWhatTakesItAway(t *testing.T) {
 	}
 }
 
-func TestTimingsKeepTheLaw(t *testing.T) {
-	for _, timing := range timings {
-		if err := timing.WithDefaults().Validate(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestFaultsAreNamedOnceAndCanBeChosen(t *testing.T) {
 	for i, f := range faults() {
 		if place(f.name) != i || f.name == "" || strings.ContainsAny(f.name, "+, ") || f.lasts == nil || f.inject == nil {

@@ -136,17 +136,12 @@ func (s *stage) injectFaults(ctx context.Context) (err error) {
 	defer cancel()
 	for _, c := range cures {
 		if broken := c.cure(healing); broken != nil {
-			return unhealed(fmt.Sprintf("heal after %s: %v (before: %v)", s.plan.name(), broken, err))
+			// It wraps nothing, so that it is not mistaken for a fault that did not bite.
+			return errors.New(fmt.Sprint("heal after ", s.plan.name(), ": ", broken, " (before: ", err, ")"))
 		}
 	}
 	return errors.Join(err, s.restartCandidates(ctx))
 }
-
-// unhealed says that the testbed cannot be used again. It wraps nothing, so that
-// it is not mistaken for a fault that did not bite.
-type unhealed string
-
-func (u unhealed) Error() string { return string(u) }
 
 // recover waits until all groups write again. The judge reports those that do
 // not.

@@ -213,7 +213,12 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 		if err != nil {
 			return err
 		}
-		if err := s.bind(ctx, g, g.name+"-"+name, g.renamed(rules)); err != nil {
+		for i := range rules {
+			if len(rules[i].ResourceNames) > 0 { // the sample's lock
+				rules[i].ResourceNames = []string{g.name}
+			}
+		}
+		if err := s.bind(ctx, g, g.name+"-"+name, rules); err != nil {
 			return err
 		}
 	}
@@ -221,21 +226,6 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: []string{g.register()}},
 	})
-}
-
-// sampleLock is the lock that config/operator grants.
-const sampleLock = "my-operator"
-
-// renamed are rules of config/operator for a group's own lock.
-func (g *group) renamed(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	for i := range rules {
-		for j, name := range rules[i].ResourceNames {
-			if name == sampleLock {
-				rules[i].ResourceNames[j] = g.name
-			}
-		}
-	}
-	return rules
 }
 
 // rulesOf are the rules of the Role in a file.

@@ -37,7 +37,7 @@ func judged(t *testing.T, spoil func(*story), left, voided error) result {
 
 var (
 	errMissing = fmt.Errorf("leader-killed: %w: nobody leads", errMissed)
-	brokenBed  = unhealed("heal after leader-killed: the zone does not start")
+	errBroken  = errors.New("heal after leader-killed: the zone does not start")
 	errUnended = errors.New("a did not end in good order")
 )
 
@@ -80,7 +80,7 @@ func TestAVoidRunExcusesSilenceAndNothingElse(t *testing.T) {
 		for _, x := range []struct {
 			voided error
 			want   string
-		}{{nil, c.ran}, {errMissing, c.missed}, {brokenBed, c.broke}} {
+		}{{nil, c.ran}, {errMissing, c.missed}, {errBroken, c.broke}} {
 			want := failed
 			switch {
 			case x.want != "":

@@ -101,11 +101,11 @@ func (m *electedMove) run(t *testing.T) {
 // begin runs a program in a new pod.
 func (m *electedMove) begin(t *testing.T, kind trial.Kind, zone, name string) *trial.Seat {
 	t.Helper()
-	args := []string{"--kind", m.kind, "--lease-duration=8s", "--renew-deadline=5s", "--retry-period=1s"}
+	args := []string{"--kind", m.kind}
 	if kind == trial.Zonelect {
-		args = append([]string{"--mode=auto", "--legacy-kind", m.resource()}, quickly...)
+		args = []string{"--mode=auto", "--legacy-kind", m.resource()}
 	}
-	return m.enter(t, kind, zone, name, args...)
+	return m.enter(t, kind, zone, name, append(args, quickly...)...)
 }
 
 // fails ends the leading program, and waits for another one to lead.

@@ -6,7 +6,6 @@
 package e2e_test
 
 import (
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -14,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -25,8 +22,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/internal/environment"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
@@ -43,62 +38,20 @@ func TestAllOfConfigIsAdmitted(t *testing.T) {
 	var heard warnings
 	cfg := g.Cluster.RESTConfig("za")
 	cfg.WarningHandler = &heard
-	k := newKubectl(t, cfg)
 	before := g.systemFlows(t)
 	names := slices.Sorted(maps.Keys(all))
 	slices.SortStableFunc(names, func(a, b string) int {
 		return strings.Compare(fmt.Sprint(a != "base"), fmt.Sprint(b != "base"))
 	}) // it contains the namespace
 	for _, name := range names {
-		for _, o := range all[name] {
-			k.apply(t, o)
-		}
+		apply(t, cfg, all[name])
 	}
-	for _, o := range manifests.Kustomize(t, "../../../examples/another-name") {
-		k.apply(t, o)
-	}
+	apply(t, cfg, manifests.Kustomize(t, "../../../examples/another-name"))
 	if len(heard) > 0 {
 		t.Errorf("the API server warns: %q", heard)
 	}
-	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, g.client, all["mode-auto"]) })
 	t.Run("the pods of all bases are restricted", func(t *testing.T) { podsAreRestricted(t, g.client) })
 	t.Run("renewals have a level of their own", func(t *testing.T) { g.leasesFlow(t, before) })
-}
-
-// podsAreAdmitted creates a pod from the Deployment's template as a dry run,
-// and checks the environment that it would have against package operator.
-func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Objects) {
-	deployment := manifests.Pick[appsv1.Deployment](t, all, "Deployment")[0]
-	template := deployment.Spec.Template
-	meta := *template.ObjectMeta.DeepCopy()
-	meta.Name = "my-operator-1"
-	pod, err := client.CoreV1().Pods(appliedNamespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: template.Spec},
-		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
-	must(t, err)
-	var o operator.Options
-	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)
-	o.AddFlags(flags)
-	must(t, flags.Parse(pod.Spec.Containers[0].Args))
-	if o.Disabled || o.Legacy.Mode != operator.ModeAuto {
-		t.Errorf("its arguments %q make of it %+v", pod.Spec.Containers[0].Args, o)
-	}
-
-	pod.Spec.NodeName, pod.Labels[corev1.LabelTopologyZone] = "node-1", "za"
-	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	for _, variable := range environOf(pod) {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
-	}
-	// Before Kubernetes 1.30.
-	claims := fmt.Sprintf(`{"kubernetes.io":{"namespace":%q,"pod":{"name":%q,"uid":"f7bb2a9e-uid"}}}`, pod.Namespace, pod.Name)
-	token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
-	self, err := environment.WhoAmI(t.Context(), &rest.Config{BearerToken: token}, logr.Discard(), environment.Self{})
-	must(t, err)
-	self.Identity = ""
-	want := environment.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Zone: "za"}
-	if self != want {
-		t.Errorf("by its token and its environment it knows %+v, want %+v", self, want)
-	}
 }
 
 // podsAreRestricted creates a pod of each Deployment of config/ and examples/ as a dry run, where the Pod

@@ -28,6 +28,9 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
+// version is the environment variable with the version of Kubernetes; see testbed.Config.
+const version = "ZONELECT_KUBERNETES"
+
 // soon bounds what must happen in the end, on however busy a machine.
 const soon = 2 * time.Minute
 
@@ -127,7 +130,7 @@ func boot() {
 		return
 	}
 	shared.bed, shared.err = testbed.Start(context.Background(), testbed.Config{
-		Network: network(), Kubernetes: os.Getenv(trial.Version), Dir: shared.dir, Progress: os.Stderr,
+		Network: network(), Kubernetes: os.Getenv(version), Dir: shared.dir, Progress: os.Stderr,
 	})
 }
 
@@ -145,9 +148,7 @@ func (g *ground) named(name string) string { return g.namespace + "-" + name }
 // seat runs a program until the test ends.
 func (g *ground) seat(t *testing.T, kind trial.Kind, zone, lock, name string, args ...string) *trial.Seat {
 	t.Helper()
-	if kind != trial.Manager { // whose lock is in the namespace default
-		args = append([]string{"--namespace", g.namespace}, args...)
-	}
+	args = append([]string{"--namespace", g.namespace}, args...)
 	s, err := trial.Start(t.Context(), g.Testbed, kind, zone, lock, g.named(name), args...)
 	must(t, err)
 	t.Cleanup(func() { g.kill(t, s) })

@@ -4,21 +4,18 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,9 +48,7 @@ type contest struct {
 	leases    typedcoordinationv1.LeaseInterface // of an admin who uses kubectl
 	revisions watch.Interface
 	history   electiontest.History
-
-	mu   sync.Mutex
-	logs bytes.Buffer
+	journal
 }
 
 // newContest makes a contest whose Lease does not exist yet.
@@ -69,25 +64,10 @@ func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *conte
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(c.logs.String())
+			t.Log(c.String())
 		}
 	})
 	return c
-}
-
-// logger collects all log lines; they are shown if the test fails.
-func (c *contest) logger() logr.Logger {
-	return funcr.New(func(_, line string) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		fmt.Fprintln(&c.logs, time.Now().Format("05.000"), line)
-	}, funcr.Options{})
-}
-
-func (c *contest) logged(text string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return strings.Count(c.logs.String(), text)
 }
 
 // create makes the Lease from the JSON of its labels, annotations and spec.
@@ -169,19 +149,23 @@ type entrant struct {
 	*election.Elector
 	*contest
 	identity string
-	wire     *wire
 	news     <-chan election.Transition
+	next     http.RoundTripper // where its requests pass, below its lock
+	cut      atomic.Bool       // its requests vanish
 }
 
 // enter starts a candidate on connections of its own. Its work returns at the
 // end of its term.
-func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *entrant {
+func (c *contest) enter(identity string, change ...func(*rest.Config)) *entrant {
 	c.t.Helper()
-	e := &entrant{contest: c, identity: identity, wire: &wire{}}
+	e := &entrant{contest: c, identity: identity}
 	cfg := c.bed.Cluster.RESTConfig("za")
-	cfg.Wrap(e.wire.around)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		e.next = next
+		return e
+	})
 	for _, f := range change {
-		f(cfg, e.wire)
+		f(cfg)
 	}
 	env := &environment.Environment{Config: cfg, Namespace: c.namespace, Timing: calm.WithDefaults(), Logger: c.logger()}
 	lock := leaseLock(c.t, env, c.name)
@@ -258,92 +242,13 @@ func (e *entrant) isWell() {
 	until(e.t, e.identity+" without a problem", func() bool { return e.Status().Problem == nil })
 }
 
-// wire is where a candidate's requests pass, below its lock.
-type wire struct {
-	next http.RoundTripper
-
-	mu   sync.Mutex
-	cut  bool
-	loss *loss
-}
-
-// loss is an answer to be lost.
-type loss struct {
-	holder  string        // of the record that the request writes
-	silence bool          // the candidate gets no answer; otherwise its connection breaks
-	landed  chan struct{} // closed once the request was served, or its answer lost
-}
-
-func (w *wire) around(next http.RoundTripper) http.RoundTripper {
-	w.next = next
-	return w
-}
-
-// setCut sets whether requests vanish.
-func (w *wire) setCut(cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cut = cut
-}
-
-// lose drops the next answer to a write that puts holder on the record.
-func (w *wire) lose(holder string, silence bool) *loss {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.loss = &loss{holder: holder, silence: silence, landed: make(chan struct{})}
-	return w.loss
-}
-
-// happens waits until the answer is lost.
-func (l *loss) happens(t *testing.T) {
-	t.Helper()
-	select {
-	case <-l.landed:
-	case <-time.After(soon):
-		t.Fatalf("no write came that puts %q on the record", l.holder)
-	}
-}
-
-// RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
-	w.mu.Lock()
-	cut, loss := w.cut, w.loss
-	if loss != nil && loss.hits(req) {
-		w.loss = nil
-	} else {
-		loss = nil
-	}
-	w.mu.Unlock()
-	if cut {
+// RoundTrip passes a request on, or lets it vanish.
+func (e *entrant) RoundTrip(req *http.Request) (*http.Response, error) {
+	if e.cut.Load() {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
-	resp, err := w.next.RoundTrip(req)
-	if loss == nil {
-		return resp, err
-	}
-	close(loss.landed)
-	if err != nil { // the answer was lost anyway
-		return nil, err
-	}
-	resp.Body.Close()
-	if loss.silence {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	}
-	return nil, io.ErrUnexpectedEOF
-}
-
-func (l *loss) hits(req *http.Request) bool {
-	if req.GetBody == nil || req.Method == http.MethodGet {
-		return false
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return false
-	}
-	lease := &coordinationv1.Lease{}
-	return json.NewDecoder(body).Decode(lease) == nil && holder(lease) == l.holder
+	return e.next.RoundTrip(req)
 }
 
 // atOnce runs a subtest for each row, all at the same time, because they mostly

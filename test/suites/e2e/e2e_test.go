@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,6 +110,26 @@ func collect[T any](revisions watch.Interface) func() []T {
 		defer mu.Unlock()
 		return slices.Clone(all)
 	}
+}
+
+// journal keeps what is logged inside the test process.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) logger() logr.Logger {
+	return funcr.New(func(_, line string) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		fmt.Fprintln(&j.text, time.Now().Format("05.000"), strings.ReplaceAll(line, `\`, ""))
+	}, funcr.Options{})
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
 }
 
 // awaitLog waits until a program has logged a line with that text.

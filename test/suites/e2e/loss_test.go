@@ -31,7 +31,7 @@ func TestWhatALostZoneLedIsLedFromTheOthers(t *testing.T) {
 	}
 	terms := map[string]func() []term{}
 	for _, lock := range locks {
-		terms[lock] = g.follow(t, g.namespaceOf(lock), g.nameOf(lock))
+		terms[lock] = g.follow(t, g.namespace, lock)
 	}
 	seats := map[string][]*trial.Seat{} // by zone
 	enter := func(zone, event string) {
@@ -46,7 +46,7 @@ func TestWhatALostZoneLedIsLedFromTheOthers(t *testing.T) {
 			func() *trial.Seat {
 				return g.inPod(t, zone, "beside-shield", "beside-shield-"+zone, "--mode=auto", "--selector=app=beside-shield")
 			},
-			func() *trial.Seat { return g.seat(t, trial.Manager, zone, g.nameOf("manager"), "manager-"+zone) },
+			func() *trial.Seat { return g.seat(t, trial.Manager, zone, "manager", "manager-"+zone) },
 		} {
 			all.Go(func() {
 				s := begin()
@@ -115,7 +115,7 @@ func TestWhatALostZoneLedIsLedFromTheOthers(t *testing.T) {
 
 	for _, lock := range locks {
 		all := terms[lock]()
-		status(exitOK, "status "+g.nameOf(lock)+" -o wide -n "+g.namespaceOf(lock), "held", all[len(all)-1].holder)
+		status(exitOK, "status "+lock+" -o wide", "held", all[len(all)-1].holder)
 	}
 	must(t, g.Restore(t.Context(), "za"))
 	again := g.inPod(t, "za", "run", "run-za-again")
@@ -123,20 +123,4 @@ func TestWhatALostZoneLedIsLedFromTheOthers(t *testing.T) {
 	if e := await(t, again, "following", time.Time{}); e.Leader != all[len(all)-1].holder {
 		t.Errorf("after the zone came back its candidate follows %q, want %q", e.Leader, all[len(all)-1].holder)
 	}
-}
-
-// namespaceOf is where a lock is: the manager has its locks in the namespace default.
-func (g *ground) namespaceOf(lock string) string {
-	if lock == "manager" {
-		return "default"
-	}
-	return g.namespace
-}
-
-// nameOf is a lock's name.
-func (g *ground) nameOf(lock string) string {
-	if lock == "manager" {
-		return g.named(lock)
-	}
-	return lock
 }

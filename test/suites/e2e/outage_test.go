@@ -28,7 +28,7 @@ import (
 // started anew. No process ends, every request to a webhook is answered, and what was made after that is reconciled.
 func TestALastingManagerOutlivesAnOutageOfTheAPI(t *testing.T) {
 	g := newGround(t, losesTheAPI, "outage")
-	lock := g.named("lasting")
+	const lock = "lasting"
 	var managers, runs []*trial.Seat
 	var hooks []string
 	for _, zone := range threeZones {
@@ -44,15 +44,15 @@ func TestALastingManagerOutlivesAnOutageOfTheAPI(t *testing.T) {
 	awaitAny(t, managers, "leading", time.Time{})
 	before, _ := awaitAny(t, runs, "leading", time.Time{})
 	g.reconciled(t, lock)
-	token := func(namespace, lock string) (token uint64) {
+	token := func(lock string) (token uint64) {
 		until(t, "the token of "+lock+" can be read", func() bool {
 			var err error
-			token, err = strconv.ParseUint(leaseOf(t, g.client, namespace, lock).Annotations["zonelect.dev/token"], 10, 64)
+			token, err = strconv.ParseUint(leaseOf(t, g.client, g.namespace, lock).Annotations["zonelect.dev/token"], 10, 64)
 			return err == nil
 		})
 		return token
 	}
-	was, ran := token("default", lock), token(g.namespace, "run")
+	was, ran := token(lock), token("run")
 
 	answered := ask(t, hooks)
 	began := time.Now()
@@ -71,7 +71,7 @@ func TestALastingManagerOutlivesAnOutageOfTheAPI(t *testing.T) {
 	await(t, before, "stopping", began)
 	_, e := awaitAny(t, runs, "leading", began)
 	g.reconciled(t, lock)
-	if now := token("default", lock); e.Token <= ran || now < was {
+	if now := token(lock); e.Token <= ran || now < was {
 		t.Errorf("after the outage the tokens are %d and %d, and were %d and %d", e.Token, now, ran, was)
 	}
 	must(t, durations.Record(t.Name(), "a lasting manager works again after an outage", time.Since(over)))
@@ -124,7 +124,7 @@ func ask(t *testing.T, addresses []string) func() (wrong []error, sent int) {
 // reconciled makes something that a manager must reconcile, and waits for that.
 func (g *ground) reconciled(t *testing.T, lock string) {
 	t.Helper()
-	maps, made := g.client.CoreV1().ConfigMaps("default"), ""
+	maps, made := g.client.CoreV1().ConfigMaps(g.namespace), ""
 	until(t, "something is made", func() bool {
 		meta := metav1.ObjectMeta{GenerateName: "thing-", Labels: map[string]string{"lock": lock}}
 		cm, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,15 +51,7 @@ func newYard(t *testing.T) *yard {
 		rule("coordination.k8s.io", []string{"leases"}, []string{"get", "list", "create", "update"}),
 		rule("", []string{"pods"}, []string{"get", "list"}),
 		rule("apps", []string{"replicasets", "deployments"}, []string{"get"}))
-	labels := map[string]string{"app": "op"}
-	_, err = g.client.AppsV1().Deployments(g.namespace).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "op"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(2)),
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec},
-		},
-	}, metav1.CreateOptions{})
+	_, err = g.client.AppsV1().Deployments(g.namespace).Create(t.Context(), deploymentOf(2), metav1.CreateOptions{})
 	must(t, err)
 	return &yard{g, t, client}
 }

@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,11 +20,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
@@ -102,9 +100,7 @@ type tenant struct {
 	terms   chan election.Term
 
 	ill atomic.Bool // what its health check says
-
-	mu   sync.Mutex
-	said []string
+	journal
 }
 
 func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) {
@@ -119,7 +115,7 @@ func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) 
 	}
 	o.options = operator.Options{
 		Config: g.Cluster.RESTConfig("za"), Timing: quick, Namespace: o.name, NoEvents: true,
-		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: funcr.New(func(_, line string) { o.say(line) }, funcr.Options{}),
+		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: o.logger(),
 	}
 	o.options.Config.Impersonate.UserName = userName(serviceAccount(o.name, appliedAccount))
 	f.begin(o)
@@ -136,7 +132,7 @@ func (f feature) try(t *testing.T, g *ground, all map[string]manifests.Objects) 
 		})
 	}()
 	t.Cleanup(func() {
-		if text := o.text(); t.Failed() || strings.Contains(text, "forbidden") || strings.Contains(text, "needs verb") {
+		if text := o.String(); t.Failed() || strings.Contains(text, "forbidden") || strings.Contains(text, "needs verb") {
 			t.Errorf("it says:\n%s", text)
 		}
 	})
@@ -171,18 +167,6 @@ func (o *tenant) grant(name string, all manifests.Objects, instead string) {
 	for _, role := range manifests.Pick[rbacv1.ClusterRole](o.t, all, "ClusterRole") {
 		allow(o.t, o.admin, "", o.name+"-"+role.Name, me, change(role.Rules)...)
 	}
-}
-
-func (o *tenant) say(line string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.said = append(o.said, strings.ReplaceAll(line, `\`, ""))
-}
-
-func (o *tenant) text() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return strings.Join(o.said, "\n")
 }
 
 // leads waits for the next term.
@@ -286,35 +270,34 @@ func beside(zone string) func(*tenant) {
 	}
 }
 
-// deploy creates a pod of a Deployment. That is paused, so that the controllers leave alone what this makes.
-func (o *tenant) deploy() *corev1.Pod {
+// deploy creates a Deployment, and returns its pod.
+func (o *tenant) deploy() (pod *corev1.Pod) {
 	o.t.Helper()
-	labels := map[string]string{"app": "op", appsv1.DefaultDeploymentUniqueLabelKey: "1"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec}
-	meta := metav1.ObjectMeta{Name: "op"}
-	apps := o.admin.AppsV1()
-	deployment, err := apps.Deployments(o.name).Create(o.t.Context(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}, Template: template, Paused: true,
-	}}, metav1.CreateOptions{})
+	deployments := o.admin.AppsV1().Deployments(o.name)
+	_, err := deployments.Create(o.t.Context(), deploymentOf(1), metav1.CreateOptions{})
 	must(o.t, err)
-	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
-	meta.Labels = labels
-	set, err := apps.ReplicaSets(o.name).Create(o.t.Context(), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
-	}}, metav1.CreateOptions{})
-	must(o.t, err)
-	var pod *corev1.Pod
-	until(o.t, "the ReplicaSet has a pod", func() bool {
+	until(o.t, "the Deployment has a pod", func() bool {
 		list, err := o.admin.CoreV1().Pods(o.name).List(o.t.Context(), metav1.ListOptions{})
 		must(o.t, err)
-		for i := range list.Items {
-			if metav1.IsControlledBy(&list.Items[i], set) {
-				pod = &list.Items[i]
-			}
+		if len(list.Items) > 0 {
+			pod = &list.Items[0]
 		}
 		return pod != nil
 	})
 	return pod
+}
+
+// deploymentOf is an operator of that many replicas, in zone za.
+func deploymentOf(replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": "op"}
+	template := corev1.PodTemplateSpec{Spec: testbed.PodManifest("za", "", "", labels).Spec}
+	template.Labels = labels
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "op"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+		},
+	}
 }
 
 // in makes the operator run in a pod.
@@ -364,16 +347,13 @@ func withAnAnnotation(o *tenant) {
 func leadsByAnAnnotation(o *tenant) {
 	o.leads()
 	o.renews()
+	lock, err := annotation.New(annotation.Config{
+		Client: o.admin.CoreV1().RESTClient(), Kind: annotation.Kind(cmp.Or(o.legacy, "configmaps")),
+		Namespace: o.name, Name: appliedLock,
+	})
+	must(o.t, err)
 	until(o.t, "the annotation says who leads", func() bool {
-		core := o.admin.CoreV1()
-		var object metav1.Object
-		var err error
-		if o.legacy == "endpoints" {
-			//nolint:staticcheck // what the old lock stands on
-			object, err = core.Endpoints(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
-		} else {
-			object, err = core.ConfigMaps(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
-		}
-		return err == nil && strings.Contains(object.GetAnnotations()[resourcelock.LeaderElectionRecordAnnotationKey], `"holderIdentity":"me"`)
+		now, err := lock.Read(o.t.Context())
+		return err == nil && now.Record.Holder == "me"
 	})
 }

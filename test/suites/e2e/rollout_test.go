@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,19 +33,17 @@ type fleet struct {
 	*testbed.Testbed
 	ctx    context.Context
 	client *kubernetes.Clientset
-	beaten time.Time
 
 	mu   sync.Mutex
 	pods map[types.UID]*replica
-	n    int
 }
 
 // replica is the program of a pod.
 type replica struct {
 	*testbed.Process
-	name, ip, address string
-	ready             bool
-	failed            int // probes in a row
+	name, address string
+	ready         bool
+	failed        int // probes in a row
 }
 
 // machine is the node of all pods.
@@ -57,10 +54,7 @@ const machine = "machine"
 func newFleet(t *testing.T, g *ground) *fleet {
 	t.Helper()
 	f := &fleet{T: t, Testbed: g.Testbed, ctx: patience(t, 5*soon), client: g.client, pods: map[types.UID]*replica{}}
-	k := newKubectl(t, g.Cluster.RESTConfig("zc"))
-	for _, o := range manifests.Kustomize(t, "../../../config/operator/probes") {
-		k.apply(t, o)
-	}
+	apply(t, g.Cluster.RESTConfig("zc"), manifests.Kustomize(t, "../../../config/operator/probes"))
 	allow(t, g.client, "", g.named("work"), serviceAccount(appliedNamespace, appliedAccount),
 		rule("", []string{"configmaps"}, []string{"get", "list", "watch", "patch"})) // for the operator's own work
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine, Labels: map[string]string{corev1.LabelTopologyZone: "za"}}}
@@ -89,7 +83,6 @@ func newFleet(t *testing.T, g *ground) *fleet {
 
 // tend does for all pods what is due. What fails is due again.
 func (f *fleet) tend() {
-	f.beat()
 	pods, err := f.client.CoreV1().Pods(appliedNamespace).List(f.ctx, metav1.ListOptions{})
 	if err != nil {
 		return
@@ -113,39 +106,22 @@ func (f *fleet) tend() {
 	}
 }
 
-// beat keeps the node Ready.
-func (f *fleet) beat() {
-	if time.Since(f.beaten) < 5*time.Second {
-		return
-	}
-	node, err := f.client.CoreV1().Nodes().Get(f.ctx, machine, metav1.GetOptions{})
-	if err != nil {
-		return
-	}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
-	if _, err := f.client.CoreV1().Nodes().UpdateStatus(f.ctx, node, metav1.UpdateOptions{}); err == nil {
-		f.beaten = time.Now()
-	}
-}
-
 // start runs the program of a pod, with its arguments and its environment.
 func (f *fleet) start(pod *corev1.Pod) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n++
 	ip, err := f.Network.Address("za")
 	must(f.T, err)
 	address := net.JoinHostPort(ip, freePort(f.T))
-	one := &replica{name: pod.Name, ip: fmt.Sprint("10.0.0.", f.n), address: address}
+	one := &replica{name: pod.Name, address: address}
 	spec, err := processOf(f.ctx, f.Testbed, f.client, pod, "za", built["./examples/kubebuilder/after"])
 	if err != nil {
-		f.n--
 		return // the next time, perhaps
 	}
 	spec.Args = append(slices.Clone(spec.Args), "-health-probe-bind-address", address)
 	if one.Process, err = f.StartProcess("za", spec); err != nil {
 		f.Errorf("start %s: %v", pod.Name, err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.pods[pod.UID] = one
 }
 
@@ -167,42 +143,30 @@ func (f *fleet) stop(pod *corev1.Pod, one *replica) {
 
 // probe sets whether a pod is Ready, by its readiness probe.
 func (f *fleet) probe(pod *corev1.Pod, one *replica) {
-	code := f.get(one, pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path)
-	ready := corev1.ConditionFalse
-	f.mu.Lock()
-	if code == http.StatusOK {
+	client := http.Client{Timeout: time.Second}
+	answer, err := client.Get("http://" + one.address + pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path)
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+	if err == nil && answer.StatusCode == http.StatusOK {
 		one.failed, one.ready = 0, true
 	} else if one.failed++; one.failed >= 3 { // a kubelet's failureThreshold
 		one.ready = false
 	}
+	ready := corev1.ConditionFalse
 	if one.ready {
 		ready = corev1.ConditionTrue
 	}
-	f.mu.Unlock()
 	said := func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == ready }
-	if pod.Status.PodIP == one.ip && slices.ContainsFunc(pod.Status.Conditions, said) {
+	if slices.ContainsFunc(pod.Status.Conditions, said) {
 		return
 	}
-	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, one.ip, []corev1.PodIP{{IP: one.ip}}
+	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 		{Type: corev1.ContainersReady, Status: ready}, {Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()},
 	}
 	_, _ = f.client.CoreV1().Pods(pod.Namespace).UpdateStatus(f.ctx, pod, metav1.UpdateOptions{})
-}
-
-// get asks a replica, and returns its answer's code; 0 if it does not answer.
-func (f *fleet) get(one *replica, path string) int {
-	ctx, cancel := context.WithTimeout(f.ctx, time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.address+path, nil)
-	must(f.T, err)
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0
-	}
-	_ = answer.Body.Close()
-	return answer.StatusCode
 }
 
 // replicas are those that run.
@@ -212,27 +176,12 @@ func (f *fleet) replicas() []*replica {
 	return slices.Collect(maps.Values(f.pods))
 }
 
-// deployment is its present state.
-func (f *fleet) deployment() *appsv1.Deployment {
-	f.Helper()
-	d, err := f.client.AppsV1().Deployments(appliedNamespace).Get(f.ctx, "my-operator", metav1.GetOptions{})
-	must(f.T, err)
-	return d
-}
-
-// change patches the Deployment.
-func (f *fleet) change(patch string) {
-	f.Helper()
-	deployments := f.client.AppsV1().Deployments(appliedNamespace)
-	_, err := deployments.Patch(f.ctx, "my-operator", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-	must(f.T, err)
-}
-
 // rolledOut waits until all replicas are Ready, and of the present template.
 func (f *fleet) rolledOut() {
 	f.Helper()
 	until(f.T, "the rollout is complete", func() bool {
-		d := f.deployment()
+		d, err := f.client.AppsV1().Deployments(appliedNamespace).Get(f.ctx, "my-operator", metav1.GetOptions{})
+		must(f.T, err)
 		s := d.Status
 		return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == 3 && s.Replicas == 3 && s.AvailableReplicas == 3
 	})
@@ -248,7 +197,10 @@ func TestARollingUpdateProceedsAndOneLeads(t *testing.T) {
 	f.leads(terms)
 	for round := range 2 {
 		before := f.replicas()
-		f.change(fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"round":"%s-%d"}}}}}`, g.namespace, round))
+		change := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"round":"%s-%d"}}}}}`, g.namespace, round)
+		deployments := g.client.AppsV1().Deployments(appliedNamespace)
+		_, err := deployments.Patch(f.ctx, "my-operator", types.StrategicMergePatchType, change, metav1.PatchOptions{})
+		must(t, err)
 		until(t, "all old replicas are gone", func() bool {
 			now := f.replicas()
 			return !slices.ContainsFunc(before, func(one *replica) bool { return slices.Contains(now, one) })

@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
@@ -44,15 +45,12 @@ func applyScaffold(t *testing.T, ctx context.Context, dir string, n int) *scaffo
 	g := ownGround(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	s := &scaffolded{T: t, ground: g, ctx: ctx, lock: "d1f2a3b4.example.com", programs: map[string]*testbed.Process{}}
 	all := manifests.Kustomize(t, dir)
-	k := newKubectl(t, g.Cluster.RESTConfig("za"))
-	for _, kind := range []string{
+	kinds := []string{
 		"Namespace", "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "PodDisruptionBudget", "Deployment",
-	} {
-		for _, o := range all {
-			if o.GetKind() == kind {
-				k.apply(t, o)
-			}
-		}
+	}
+	for _, kind := range kinds { // not the CRD
+		other := func(o *unstructured.Unstructured) bool { return o.GetKind() != kind }
+		apply(t, g.Cluster.RESTConfig("za"), slices.DeleteFunc(slices.Clone(all), other))
 	}
 	deployment := manifests.Pick[appsv1.Deployment](t, all, "Deployment")[0]
 	s.namespace = deployment.Namespace

@@ -5,10 +5,9 @@ package main
 
 import (
 	"context"
-	"maps"
 	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -127,18 +126,9 @@ func clientGo(cfg *rest.Config, name, identity string, leading func(context.Cont
 // wire is one candidate's way to the API. It counts the requests, and can be
 // cut.
 type wire struct {
-	next http.RoundTripper
-	down chan struct{}
-	cut  func() // from now on nothing gets through, and nothing fails either
-
-	mu   sync.Mutex
-	sent requests
-}
-
-func newWire() *wire {
-	w := &wire{down: make(chan struct{}), sent: requests{}}
-	w.cut = sync.OnceFunc(func() { close(w.down) })
-	return w
+	next         http.RoundTripper
+	cut          atomic.Bool // nothing gets through, and nothing fails either
+	puts, others atomic.Int64
 }
 
 // config returns cfg with its requests going through w.
@@ -153,39 +143,20 @@ func (w *wire) config(cfg *rest.Config) *rest.Config {
 
 // RoundTrip implements http.RoundTripper.
 func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
-	what := "others"
 	if req.Method == http.MethodPut {
-		what = req.Method
+		w.puts.Add(1)
+	} else {
+		w.others.Add(1)
 	}
-	w.mu.Lock()
-	w.sent[what]++
-	w.mu.Unlock()
-	select {
-	case <-w.down:
+	if w.cut.Load() {
 		if req.Body != nil {
 			req.Body.Close()
 		}
 		<-req.Context().Done()
 		return nil, req.Context().Err()
-	default:
-		return w.next.RoundTrip(req)
 	}
+	return w.next.RoundTrip(req)
 }
 
 // WrappedRoundTripper allows closing the idle connections below.
 func (w *wire) WrappedRoundTripper() http.RoundTripper { return w.next }
-
-// soFar returns the requests that were sent until now.
-func (w *wire) soFar() requests {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.sent)
-}
-
-// requests counts them: PUT and others.
-type requests map[string]int
-
-// since returns the requests that were not in before.
-func (r requests) since(before requests) requests {
-	return requests{"PUT": r["PUT"] - before["PUT"], "others": r["others"] - before["others"]}
-}

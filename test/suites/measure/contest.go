@@ -63,7 +63,7 @@ func newContest(ctx context.Context, cfg *rest.Config, k kind, lock string, seat
 // start starts another candidate.
 func (c *contest) start() (*candidate, error) {
 	c.starts++
-	n := &candidate{identity: fmt.Sprintf("%s-%d", c.lock, c.starts), wire: newWire(), done: make(chan struct{})}
+	n := &candidate{identity: fmt.Sprintf("%s-%d", c.lock, c.starts), wire: &wire{}, done: make(chan struct{})}
 	leading := func(work context.Context) {
 		select {
 		case c.terms <- led{n, time.Now()}:

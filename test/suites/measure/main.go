@@ -158,7 +158,7 @@ func (o *observer) killed(c *contest) (time.Duration, error) {
 		return 0, err
 	}
 	dead := c.leader
-	dead.wire.cut()
+	dead.wire.cut.Store(true)
 	defer dead.stop() // or it would go on campaigning, in vain
 	next, err := c.succeed()
 	if err != nil {
@@ -222,10 +222,10 @@ func idle(ctx context.Context, cfg *rest.Config) error {
 	if err := sleep.For(ctx, time.Second); err != nil { // for the requests after a term's beginning
 		return err
 	}
-	before := map[*candidate]requests{}
 	for _, c := range contests {
 		for _, s := range c.seats {
-			before[s] = s.wire.soFar()
+			s.wire.puts.Store(0)
+			s.wire.others.Store(0)
 		}
 	}
 	if err := sleep.For(ctx, *idles); err != nil {
@@ -233,17 +233,16 @@ func idle(ctx context.Context, cfg *rest.Config) error {
 	}
 	var err error
 	for i, c := range contests {
-		var puts, others, follower int
+		var puts, others, follower int64
 		for _, s := range c.seats {
-			sent := s.wire.soFar().since(before[s])
 			if s == c.leader {
-				puts, others = sent["PUT"], sent["others"]
+				puts, others = s.wire.puts.Load(), s.wire.others.Load()
 			} else {
-				follower = sent["PUT"] + sent["others"]
+				follower = s.wire.puts.Load() + s.wire.others.Load()
 			}
 		}
 		fmt.Printf("| %s | %d | %d | %d |\n", [...]string{"zonelect", "client-go"}[i], puts, others, follower)
-		if most := int(*idles/timing.DefaultRenewInterval) + 1; i == 0 && (puts > most || others > 2 || follower > 3) {
+		if most := int64(*idles/timing.DefaultRenewInterval) + 1; i == 0 && (puts > most || others > 2 || follower > 3) {
 			err = fmt.Errorf("zonelect sends too much: want at most %d, 2 and 3", most)
 		}
 	}

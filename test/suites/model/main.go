@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -19,16 +18,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
 	var o options
-	flag.StringVar(&o.model, "model", "docs/model/shield.pml", "the model")
 	flag.BoolVar(&o.long, "long", false, "the large populations too")
 	flag.BoolVar(&o.trace, "trace", false, "print each shortest counterexample")
-	flag.IntVar(&o.parallel, "parallel", 2, "searches at a time")
 	flag.IntVar(&o.memory, "memory", 4000, "megabytes that one search may take")
 	only := flag.String("run", "", "regular expression: only cases whose name or rule matches")
 	flag.Parse()
@@ -42,10 +40,12 @@ func main() {
 }
 
 type options struct {
-	model            string
-	long, trace      bool
-	parallel, memory int
+	long, trace bool
+	memory      int
 }
+
+// parallel is how many searches run at a time.
+const parallel = 2
 
 // A result is what a search found; took leaves the compiler out.
 type result struct {
@@ -74,25 +74,15 @@ func check(ctx context.Context, o options, only string) error {
 		}
 	}
 
-	results := make([]result, len(cases))
-	done := make([]chan struct{}, len(cases))
-	for i := range done {
-		done[i] = make(chan struct{})
-	}
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range o.parallel {
-		workers.Go(func() {
-			for i := range next {
-				results[i] = o.search(ctx, cases[i])
-				close(done[i])
-			}
-		})
+	results := make([]chan result, len(cases))
+	for i := range results {
+		results[i] = make(chan result, 1)
 	}
 	go func() {
-		defer close(next)
-		for i := range cases {
-			next <- i
+		var workers errgroup.Group
+		workers.SetLimit(parallel)
+		for i, c := range cases {
+			workers.Go(func() error { results[i] <- o.search(ctx, c); return nil })
 		}
 	}()
 
@@ -101,8 +91,7 @@ func check(ctx context.Context, o options, only string) error {
 	wrong := 0
 	start := time.Now()
 	for i, c := range cases {
-		<-done[i]
-		r, mark := results[i], ""
+		r, mark := <-results[i], ""
 		if r.err != nil {
 			r.found, mark = "error", "  WRONG: "+r.err.Error()
 		} else if r.found != c.expect {
@@ -116,7 +105,6 @@ func check(ctx context.Context, o options, only string) error {
 			printSteps(r.steps)
 		}
 	}
-	workers.Wait()
 	fmt.Printf("%d cases, %d wrong, %.0fs\n", len(cases), wrong, time.Since(start).Seconds())
 	if wrong > 0 {
 		return fmt.Errorf("%d of %d cases are not as expected", wrong, len(cases))
@@ -145,7 +133,7 @@ func (o options) search(ctx context.Context, c run) result {
 		return result{err: err}
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	text, err := os.ReadFile(o.model)
+	text, err := os.ReadFile("docs/model/shield.pml")
 	if err != nil {
 		return result{err: err}
 	}
@@ -153,7 +141,7 @@ func (o options) search(ctx context.Context, c run) result {
 		return result{err: err}
 	}
 
-	spin := make([]string, 0, len(c.macros)+3)
+	var spin []string
 	for _, m := range c.macros {
 		spin = append(spin, "-D"+m)
 	}
@@ -195,10 +183,8 @@ func (o options) search(ctx context.Context, c run) result {
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	return out.String(), err
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 var (

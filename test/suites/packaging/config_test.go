@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
@@ -51,19 +53,17 @@ func one[T any](t *testing.T, all manifests.Objects, kind string) *T {
 // bindingsAreOf checks that each Role is bound to the service account, and to nobody else.
 func bindingsAreOf(t *testing.T, all manifests.Objects, account, namespace string) {
 	t.Helper()
-	subject := func(name string, subjects []rbacv1.Subject) {
-		if len(subjects) != 1 || subjects[0] != (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}) {
-			t.Errorf("%s binds %+v", name, subjects)
-		}
+	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}}
+	bindings := manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding")
+	for _, b := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
+		bindings = append(bindings, &rbacv1.RoleBinding{ObjectMeta: b.ObjectMeta, Subjects: b.Subjects, RoleRef: b.RoleRef})
 	}
 	bound := map[string]bool{}
-	for _, b := range manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
-		subject(b.Name, b.Subjects)
+	for _, b := range bindings {
+		if !slices.Equal(b.Subjects, want) {
+			t.Errorf("%s binds %+v", b.Name, b.Subjects)
+		}
 		bound[b.Namespace+"/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
-	}
-	for _, b := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
-		subject(b.Name, b.Subjects)
-		bound["/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
 	}
 	roles := 0
 	for _, o := range all {
@@ -96,10 +96,8 @@ configMapGenerator:
 images:
 - {name: example.com/my-operator, newName: example.com/image, newTag: v7}
 `
-	dir := filepath.Join(root, "mine")
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600))
-	return manifests.Kustomize(t, dir)
+	place{t: t, dir: root}.write("mine/kustomization.yaml", overlay)
+	return manifests.Kustomize(t, filepath.Join(root, "mine"))
 }
 
 // allBases are those that can be applied together, which is all that have names of an operator.
@@ -109,9 +107,8 @@ var allBases = []string{"mode-auto", "annotation"}
 func isRenamed(t *testing.T, all manifests.Objects, name, namespace, lock string) {
 	t.Helper()
 	for _, o := range all {
-		raw, err := o.MarshalJSON()
-		if err != nil || strings.Contains(string(raw), "my-operator") {
-			t.Errorf("%v: my-operator is left: %s", err, raw)
+		if strings.Contains(text(o), "my-operator") {
+			t.Errorf("my-operator is left: %s", text(o))
 		}
 		in := namespace
 		switch kind := o.GetKind(); {
@@ -171,6 +168,17 @@ func TestTheProbesAskWhatAManagerServes(t *testing.T) {
 	}
 }
 
+// TestModeAutoIsWhatItsArgumentsSay to package operator.
+func TestModeAutoIsWhatItsArgumentsSay(t *testing.T) {
+	var o operator.Options
+	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	args := one[appsv1.Deployment](t, kustomized(t, "mode-auto"), "Deployment").Spec.Template.Spec.Containers[0].Args
+	if err := flags.Parse(args); err != nil || o.Disabled || o.Legacy.Mode != operator.ModeAuto {
+		t.Errorf("its arguments %q make of it %+v, %v", args, o, err)
+	}
+}
+
 // TestEveryBaseIsRenamed: a new one must come to config/operator/name, and to these tests.
 func TestEveryBaseIsRenamed(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(config, "*", "*", "kustomization.yaml"))
@@ -187,9 +195,7 @@ func TestEveryBaseIsRenamed(t *testing.T) {
 			continue
 		}
 		for _, o := range manifests.Kustomize(t, filepath.Dir(file)) {
-			raw, err := o.MarshalJSON()
-			must(t, err)
-			if id := o.GetKind() + " " + o.GetName(); !have[id] && strings.Contains(string(raw), "my-operator") {
+			if id := o.GetKind() + " " + o.GetName(); !have[id] && strings.Contains(text(o), "my-operator") {
 				t.Errorf("config/operator/%s has %s, which none of %q has", base, id, allBases)
 			}
 		}
@@ -202,9 +208,8 @@ func TestEveryBaseIsRenamed(t *testing.T) {
 func TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone(t *testing.T) {
 	all := manifests.Kustomize(t, "../../../examples/own-deployment")
 	for _, o := range all {
-		raw, err := o.MarshalJSON()
-		if err != nil || strings.Contains(string(raw), "my-operator") || !strings.HasPrefix(o.GetAPIVersion(), "rbac.") {
-			t.Errorf("%v: %s", err, raw)
+		if strings.Contains(text(o), "my-operator") || !strings.HasPrefix(o.GetAPIVersion(), "rbac.") {
+			t.Error(text(o))
 		}
 	}
 	bindingsAreOf(t, all, "memcached-operator-controller-manager", "memcached-operator-system")

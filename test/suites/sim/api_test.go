@@ -108,40 +108,38 @@ func (a *api) join(p *process) {
 	p.elect(lock)
 }
 
-func (a *api) harm(s step) { a.hurt(leasePath, s) }
-
-// hurt does a step to the lock at path.
-func (a *api) hurt(path string, s step) {
+// harm does a step to the Lease.
+func (a *api) harm(s step) {
 	switch s.fault {
 	case remove, hide:
-		a.server.Delete(path)
+		a.server.Delete(leasePath)
 	case ask:
 		to := a.world.successor(s)
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
 			annotate(o, record.AnnotationRequest, requests.FormatHandover(requests.Handover{Holder: holder, Successor: to}))
 		})
 	case empties:
-		a.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
+		a.change(leasePath, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
 	case empty:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			if spec(o)["holderIdentity"] = ""; a.world.replaces(s) {
 				replaced(o)
 			}
 		})
 	case forge:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			spec(o)["holderIdentity"], spec(o)["leaseDurationSeconds"] = "", 1
 			spec(o)["renewTime"] = metav1.NowMicro()
 		})
 	case bare:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			for _, field := range []string{"leaseDurationSeconds", "renewTime", "acquireTime"} {
 				delete(spec(o), field)
 			}
 		})
 	case garble:
-		a.change(path, func(o apitest.Object) {
+		a.change(leasePath, func(o apitest.Object) {
 			for _, field := range []string{"renewTime", "acquireTime", "leaseTransitions"} {
 				delete(spec(o), field)
 			}
@@ -153,40 +151,36 @@ func (a *api) hurt(path string, s step) {
 		})
 	case putBack:
 		if earlier := a.world.earlier(); earlier != nil {
-			a.change(path, func(o apitest.Object) { maps.Copy(o, withRecord(o, *earlier)) })
+			a.change(leasePath, func(o apitest.Object) { maps.Copy(o, withRecord(o, *earlier)) })
 		}
 	case compact:
 		a.server.Compact()
 	}
 }
 
-// setPhase sets a phase, as the kubectl plugin does.
-func (a *api) setPhase(to string) {
+// setPhase sets a phase, as the kubectl plugin does, on the Lease or on one made anew.
+func (a *api) setPhase(to string, anew bool) {
 	a.step++
 	a.world.judge.inPhase(to, a.step)
-	a.change(leasePath, a.phase(to))
-}
-
-// insist sets a phase. It creates the Lease if there is none, because in phase
-// legacy nobody else does.
-func (a *api) insist(to string) {
-	a.step++
-	a.world.judge.inPhase(to, a.step)
-	if a.change(leasePath, a.phase(to)) {
-		return
-	}
-	o := apitest.Object{"metadata": apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}, "spec": apitest.Object{}}
-	a.phase(to)(o)
-	a.server.Put(leasePath, o)
-}
-
-// phase is the change of a Lease that notes a phase.
-func (a *api) phase(to string) func(apitest.Object) {
 	step := strconv.Itoa(a.step)
-	return func(o apitest.Object) {
+	note := func(o apitest.Object) {
 		annotate(o, "zonelect.dev/phase", to)
 		annotate(o, "zonelect.dev/phase-step", step)
 	}
+	if !a.change(leasePath, note) && anew {
+		meta := apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}
+		o := apitest.Object{"metadata": meta, "spec": apitest.Object{}}
+		note(o)
+		a.server.Put(leasePath, o)
+	}
+}
+
+// dual sets that phase for good, and ends watches that are silent where nothing
+// happens. It makes the Lease if there is none, because in phase legacy nobody else does.
+func (a *api) dual() {
+	a.setPhase("dual", false)
+	time.AfterFunc(time.Second, a.reset)
+	time.AfterFunc(a.world.mix.lease(), func() { a.setPhase("dual", true) })
 }
 
 // reset breaks all watches.
@@ -198,12 +192,15 @@ func (a *api) reset() {
 	}
 }
 
+func (a *api) exists(path string) bool {
+	a.server.Mu.Lock()
+	defer a.server.Mu.Unlock()
+	return a.server.Objects[path] != nil
+}
+
 // change changes an object, if it exists.
 func (a *api) change(path string, do func(apitest.Object)) (exists bool) {
-	a.server.Mu.Lock()
-	_, exists = a.server.Objects[path]
-	a.server.Mu.Unlock()
-	if exists {
+	if exists = a.exists(path); exists {
 		a.server.Change(path, do)
 	}
 	return exists
@@ -230,8 +227,6 @@ func replaced(o apitest.Object) {
 }
 
 func spec(o apitest.Object) apitest.Object { return o["spec"].(apitest.Object) }
-
-func (a *api) restart(p *process) { a.world.restart(p) }
 
 func (a *api) mend() { a.endless() }
 
@@ -297,7 +292,8 @@ func (c *withPeers) join(p *process) {
 	}
 }
 
-var overloaded = []error{
+// refusals are how the API refuses requests.
+var refusals = []error{
 	refusal(http.StatusTooManyRequests), refusal(http.StatusServiceUnavailable), refusal(http.StatusInternalServerError),
 	refusal(http.StatusGatewayTimeout), errors.New("connection refused"),
 }

@@ -4,8 +4,10 @@
 package sim_test
 
 import (
-	"context"
+	"bytes"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,22 +18,18 @@ import (
 func (m *migration) collect() {
 	for m.nap(some(m.dice, 2*time.Second)) {
 		m.server.Mu.Lock()
-		var doomed []string
+		doomed := map[string]apitest.Object{}
 		for path, o := range m.server.Objects {
 			if kept, dangling := m.owners(o); dangling > 0 && kept == 0 {
-				doomed = append(doomed, path)
+				doomed[path] = apitest.Clone(o)
 			}
-		}
-		clones := map[string]apitest.Object{}
-		for _, path := range doomed {
-			clones[path] = apitest.Clone(m.server.Objects[path])
 		}
 		m.server.Mu.Unlock()
 		if len(doomed) > 0 && !m.nap(some(m.dice, 3*time.Second)) {
 			return
 		}
-		for _, path := range doomed {
-			m.discard(path, clones[path])
+		for path, seen := range doomed {
+			m.discard(path, seen)
 		}
 		m.dropDangling()
 	}
@@ -50,7 +48,7 @@ func (m *migration) nap(d time.Duration) bool {
 func (m *migration) owners(o apitest.Object) (kept, dangling int) {
 	refs, _ := o["metadata"].(apitest.Object)["ownerReferences"].([]any)
 	for _, ref := range refs {
-		if m.exists(ref.(apitest.Object)) {
+		if m.isThere(ref.(apitest.Object)) {
 			kept++
 		} else {
 			dangling++
@@ -59,7 +57,8 @@ func (m *migration) owners(o apitest.Object) (kept, dangling int) {
 	return kept, dangling
 }
 
-func (m *migration) exists(ref apitest.Object) bool {
+// isThere reports whether an owner exists. The caller holds the server's Mu.
+func (m *migration) isThere(ref apitest.Object) bool {
 	path := podsPath + ref["name"].(string)
 	if ref["kind"] == "Lease" {
 		path = strings.TrimSuffix(leasePath, "lock") + ref["name"].(string)
@@ -75,15 +74,8 @@ func (m *migration) discard(path string, seen apitest.Object) {
 	if m.compares {
 		preconditions["resourceVersion"] = meta["resourceVersion"]
 	}
-	body := strings.NewReader(string(apitest.Marshal(apitest.Object{"preconditions": preconditions})))
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, "http://apiserver.test"+path, body)
-	if err != nil {
-		panic(err)
-	}
-	resp, err := apitest.Transport(m.server).RoundTrip(r)
-	if err == nil {
-		_ = resp.Body.Close()
-	}
+	body := bytes.NewReader(apitest.Marshal(apitest.Object{"preconditions": preconditions}))
+	m.server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodDelete, path, body))
 }
 
 // dropDangling removes owners that do not exist from the shield if it has
@@ -100,13 +92,9 @@ func (m *migration) dropDangling() {
 		return
 	}
 	m.change(mapPath, func(o apitest.Object) {
-		var refs []any
 		meta := o["metadata"].(apitest.Object)
-		for _, ref := range meta["ownerReferences"].([]any) {
-			if m.exists(ref.(apitest.Object)) {
-				refs = append(refs, ref)
-			}
-		}
+		refs := slices.Clone(meta["ownerReferences"].([]any))
+		refs = slices.DeleteFunc(refs, func(ref any) bool { return !m.isThere(ref.(apitest.Object)) })
 		if len(refs) > 0 {
 			meta["ownerReferences"] = refs
 		}

@@ -5,6 +5,7 @@ package sim_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/test/kit/history"
 )
 
 // judge sees each write that the server accepts, and each begin and end of work.
@@ -38,8 +38,8 @@ type judge struct {
 
 	byHand  bool                      // the ConfigMap was deleted by hand, and is not armed again yet
 	beyond  map[[2]*process]time.Time // pairs that work beside each other because of that, and since when
-	working history.Working[*process]
-	robbed  map[*process]bool // another program took the lock from it
+	working []*process                // those whose work has begun and not ended, in the order of their begins
+	robbed  map[*process]bool         // another program took the lock from it
 	token   uint64
 	leader  string // the last leader
 
@@ -150,7 +150,7 @@ func (j *judge) wroteLegacy(by *process, after *locks.Record) {
 	if by != nil && by.ours && after != nil && after.Holder == "" {
 		// The first half of a release; the Lease may be gone, so that the other half
 		// never comes.
-		if j.lease.holder == by.name && (!j.working.Has(by) || !j.tidies) {
+		if j.lease.holder == by.name && (!slices.Contains(j.working, by) || !j.tidies) {
 			j.emptied(&j.lease, by)
 		}
 		if !j.legacy.theirs {
@@ -196,7 +196,7 @@ func (j *judge) emptied(h *held, by *process) {
 		h.given = true
 		switch {
 		case !by.ours:
-		case j.working.Has(by):
+		case slices.Contains(j.working, by):
 			j.unlawful("%v released the lock while its work runs", by)
 		case time.Now().Before(h.owed):
 			j.unlawful("%v released the lock while another's lease lasts, which it cannot know", by)
@@ -231,7 +231,7 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 				// It may not know of a lease longer than its own, see S4 of docs/design.md.
 				owed, owedTo = now.Add(min(left, max(by.lease, after.LeaseDuration))), h.by
 			}
-			if j.working.Has(by) || owedTo == by { // the current leader goes on
+			if slices.Contains(j.working, by) || owedTo == by { // the current leader goes on
 				owed = time.Time{}
 			}
 		case by.ours:
@@ -306,7 +306,7 @@ func sameRenewal(a, b locks.Record) bool {
 // rob notes that another program took a lock that was held.
 func (j *judge) rob(holder *process) {
 	j.robbed[holder] = true // it may trust its term, though it does not work yet
-	for _, p := range j.working.All() {
+	for _, p := range j.working {
 		if p.ours {
 			j.robbed[p] = true
 		}
@@ -324,8 +324,11 @@ func (j *judge) begin(p *process, term election.Term) {
 	if j.lease.holder == p.name || !p.ours {
 		delete(j.robbed, p) // this is not the term that was taken from it
 	}
-	for _, other := range j.working.Begin(p) {
+	for _, other := range j.working { // p is among them if its previous work has not ended
 		j.beside(p, other)
+	}
+	if !slices.Contains(j.working, p) {
+		j.working = append(j.working, p)
 	}
 	if p.ours {
 		if term.Token <= j.token && !j.robbed[p] {
@@ -388,13 +391,6 @@ func (j *judge) trusts(all []*process) {
 	}
 }
 
-// hand notes whether somebody has deleted the ConfigMap by hand.
-func (j *judge) hand(by bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.byHand = by
-}
-
 // endure judges that two processes that work at the same time because of a manual
 // edit do so for no longer than a term that is not renewed. A cache that is behind until stale
 // may show it no sooner.
@@ -402,7 +398,7 @@ func (j *judge) endure(most time.Duration, stale time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for pair, since := range j.beyond {
-		if !j.working.Has(pair[0]) || !j.working.Has(pair[1]) {
+		if !slices.Contains(j.working, pair[0]) || !slices.Contains(j.working, pair[1]) {
 			delete(j.beyond, pair)
 			continue
 		}
@@ -416,10 +412,15 @@ func (j *judge) endure(most time.Duration, stale time.Time) {
 func (j *judge) end(p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.working.Has(p) {
+	if slices.Contains(j.working, p) {
 		j.log("%.3fs %v has stopped", time.Since(j.start).Seconds(), p)
 	}
-	j.working.End(p)
+	j.stops(p)
+}
+
+// stops notes that p works no more. The caller holds mu.
+func (j *judge) stops(p *process) {
+	j.working = slices.DeleteFunc(j.working, func(q *process) bool { return q == p })
 }
 
 // crash notes that p has died.
@@ -427,15 +428,15 @@ func (j *judge) crash(p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	p.crashed = true
-	j.working.End(p)
+	j.stops(p)
 }
 
 // leads returns the process that works; nil if none does.
 func (j *judge) leads() *process {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if all := j.working.All(); len(all) > 0 {
-		return all[0]
+	if len(j.working) > 0 {
+		return j.working[0]
 	}
 	return nil
 }
@@ -451,35 +452,25 @@ func (r *wording) String() string {
 }
 
 func TestTheJudgeSeesWhoBeginsWhileAnotherWorks(t *testing.T) {
-	j := newJudge(func(string, ...any) {})
+	j := newJudge(quiet)
 	a, b, theirs := &process{name: "a", ours: true}, &process{name: "b", ours: true}, &process{name: "c", kind: "client-go"}
-	trusted := func(token uint64) election.Term { return election.Term{Token: token} }
-	count := func() (two int) {
-		for _, fault := range j.verdict() {
-			if strings.Contains(fault, "two leaders") {
-				two++
-			}
+	token := uint64(0)
+	begins := func(what string, p *process, want int) { // reports of two leaders until then
+		token++
+		j.begin(p, election.Term{Token: token})
+		if two := strings.Count(strings.Join(j.verdict(), "\n"), "two leaders"); two != want {
+			t.Errorf("%s: %v", what, j.verdict())
 		}
-		return two
 	}
-	j.begin(a, trusted(1))
+	begins("nobody worked", a, 0)
 	j.end(a)
-	j.begin(b, trusted(2))
-	if n := count(); n != 0 || j.leads() != b {
-		t.Errorf("one after the other: %v", j.verdict())
-	}
-	j.begin(a, trusted(3))
-	if n := count(); n != 1 {
-		t.Errorf("a began while b worked: %v", j.verdict())
-	}
-	j.begin(a, trusted(4)) // its last work has not ended, and b's has not either
-	if n := count(); n != 3 {
-		t.Errorf("a began twice, while b worked: %v", j.verdict())
-	}
+	begins("one after the other", b, 0)
+	begins("a began while b worked", a, 1)
+	begins("a began twice, while b worked", a, 3) // its last work has not ended, and b's has not either
 	j.crash(a)
 	j.end(b)
-	j.begin(theirs, trusted(5))
-	if n := count(); n != 3 || len(j.overlaps) != 0 || j.leads() != theirs {
-		t.Errorf("nobody else worked: %v, %v", j.verdict(), j.overlaps)
+	begins("nobody else worked", theirs, 3)
+	if len(j.overlaps) != 0 || j.leads() != theirs {
+		t.Errorf("%v leads, with %v", j.leads(), j.overlaps)
 	}
 }

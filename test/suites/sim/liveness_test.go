@@ -4,6 +4,7 @@
 package sim_test
 
 import (
+	"slices"
 	"time"
 )
 
@@ -55,22 +56,12 @@ func (w *world) live() {
 	w.closed = true
 	w.mu.Unlock()
 	w.cluster.harm(step{fault: empties, degree: noZone}) // else the last one would not lead
-	w.leave(w.those(func(p *process) bool { return !p.ours }))
+	w.leave(slices.DeleteFunc(w.current(), func(p *process) bool { return p.ours }))
 	w.succeed("others' programs")
 	if leader := w.judge.leads(); leader != nil {
 		w.leave([]*process{leader})
 		w.succeed("the last leader")
 	}
-}
-
-// those returns the running processes for which are holds.
-func (w *world) those(are func(*process) bool) (some []*process) {
-	for _, p := range w.current() {
-		if are(p) {
-			some = append(some, p)
-		}
-	}
-	return some
 }
 
 // leave ends processes permanently: in good order, or as SIGKILL does.
@@ -112,8 +103,11 @@ func (w *world) succeed(whom string) {
 // await waits until that time, and notes that nobody leads then.
 func (w *world) await(until time.Time, format string, args ...any) {
 	time.Sleep(time.Until(until))
-	if w.judge.leads() == nil {
-		w.judge.dead(format, args...)
+	leader, j := w.judge.leads(), w.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if leader == nil && len(j.faults) == 0 {
+		j.unlawful(format+": held by %q", append(args, j.lease.holder)...)
 	}
 }
 
@@ -138,13 +132,4 @@ func (j *judge) unbelieved() bool {
 	defer j.mu.Unlock()
 	before := j.lease.record.Details
 	return j.lease.theirs && j.lease.given && before.Holder != "" && before.Token == 0
-}
-
-// dead notes that nobody leads though somebody should.
-func (j *judge) dead(format string, args ...any) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.faults) == 0 {
-		j.unlawful(format+": held by %q", append(args, j.lease.holder)...)
-	}
 }

@@ -17,10 +17,7 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-var (
-	errCrashed = errors.New("this process is no more")
-	refusals   = overloaded
-)
+var errCrashed = errors.New("this process is no more")
 
 // inMemory are candidates for a lock in memory: the elector on its own.
 var inMemory = &population{
@@ -137,8 +134,6 @@ func (m *oneLock) change(do func(*locks.Record)) {
 		m.world.judge.wrote(nil, &now.Record)
 	}
 }
-
-func (m *oneLock) restart(p *process) { m.world.restart(p) }
 
 // mend gives the record a duration if it does not say how long its holder leads, as a person does: no
 // candidate that never saw a duration takes it.

@@ -103,6 +103,7 @@ func newMigration(w *world) cluster {
 		}
 	}
 	m.wait.Go(m.collect)
+	w.replace = func(p *process) { m.replace(p.seat) } // its pod is replaced
 	return m
 }
 
@@ -227,9 +228,6 @@ func (m *migration) kubelet(at *pod) {
 	m.server.Delete(nodesPath + "n-" + at.name)
 }
 
-// restart has the pod of a process replaced.
-func (m *migration) restart(p *process) { m.replace(p.seat) }
-
 // replace has the pod in a seat replaced.
 func (m *migration) replace(seat int) {
 	m.mu.Lock()
@@ -257,7 +255,7 @@ func (m *migration) harm(s step) {
 	case darken:
 		m.darken(s)
 	case phase:
-		m.setPhase([]string{"dual", "sealed", "legacy", "dual"}[int(s.degree/time.Millisecond)%4])
+		m.setPhase([]string{"dual", "sealed", "legacy", "dual"}[int(s.degree/time.Millisecond)%4], false)
 	case unshield:
 		m.unshield(s)
 	case strip:
@@ -279,11 +277,10 @@ func (m *migration) unshield(s step) {
 		}
 	}
 	m.harm(step{fault: downgrade, seat: s.seat})
-	m.server.Mu.Lock()
-	_, exists := m.server.Objects[mapPath]
-	m.server.Mu.Unlock()
-	if exists {
-		m.world.judge.hand(true)
+	if j := m.world.judge; m.exists(mapPath) {
+		j.mu.Lock()
+		j.byHand = true
+		j.mu.Unlock()
 		m.meddle()
 		m.server.Delete(mapPath)
 	}
@@ -333,10 +330,7 @@ func (m *migration) darken(s step) {
 	m.world.inject(p, lockstest.Fault{Hang: true}, lasts)
 	m.node(at, false)
 	time.AfterFunc(lasts, func() {
-		m.server.Mu.Lock()
-		_, exists := m.server.Objects[nodesPath+"n-"+at.name]
-		m.server.Mu.Unlock()
-		if exists {
+		if m.exists(nodesPath + "n-" + at.name) {
 			m.node(at, true)
 		}
 	})
@@ -353,9 +347,7 @@ func (m *migration) mend() {
 		return
 	}
 	m.endless()
-	time.AfterFunc(time.Second, m.reset)
-	m.setPhase("dual")
-	time.AfterFunc(m.world.mix.lease(), func() { m.insist("dual") })
+	m.dual()
 	for seat := range m.seats {
 		m.harm(step{fault: upgrade, seat: seat})
 	}

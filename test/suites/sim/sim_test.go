@@ -5,6 +5,7 @@ package sim_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"runtime"
@@ -12,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -61,15 +61,8 @@ func replay(t *testing.T, p *population) {
 	s := p.schedule(*oneSeed)
 	if *steps != "" {
 		var kept []int
-		for part := range strings.SplitSeq(strings.TrimPrefix(*steps, "none"), ",") {
-			if part == "" {
-				continue
-			}
-			n, err := strconv.Atoi(part)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept = append(kept, n)
+		if err := json.Unmarshal([]byte("["+strings.TrimPrefix(*steps, "none")+"]"), &kept); err != nil {
+			t.Fatal(err)
 		}
 		s = s.only(kept)
 	}
@@ -103,47 +96,43 @@ func search(t *testing.T, p *population, quota int) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // there is much garbage, and little else
 	start := time.Now()
 	until := start.Add(time.Duration(*minutes * float64(time.Minute)))
-	var (
-		mu        sync.Mutex
-		schedules int
-		failovers int
-		virtual   time.Duration
-		overlaps  = map[string]int{}
-		failed    atomic.Bool
-	)
-	next := atomic.Uint64{}
-	next.Store(*firstSeed - 1)
+	var mu sync.Mutex
+	sum, seed := result{overlaps: map[string]int{}}, *firstSeed
+	next := func() (s schedule, more bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(sum.faults) > 0 || sum.failovers >= quota && !time.Now().Before(until) {
+			return s, false
+		}
+		s = p.schedule(seed)
+		seed++
+		return s, true
+	}
+	add := func(t *testing.T, s schedule, r result) {
+		mu.Lock()
+		defer mu.Unlock()
+		sum.failovers += r.failovers
+		sum.virtual += r.virtual
+		for why, n := range r.overlaps {
+			sum.overlaps[why] += n
+		}
+		if len(sum.faults) == 0 && len(r.faults) > 0 {
+			report(t, s, r, sum.failovers)
+		}
+		sum.faults = append(sum.faults, r.faults...)
+	}
 	t.Run("workers", func(t *testing.T) {
 		for n := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {
 				t.Parallel()
-				for !failed.Load() {
-					mu.Lock()
-					enough := failovers >= quota && !time.Now().Before(until)
-					mu.Unlock()
-					if enough {
-						return
-					}
-					seed := next.Add(1)
-					r := play(t, p.schedule(seed), quiet)
-					mu.Lock()
-					schedules++
-					failovers += r.failovers
-					virtual += r.virtual
-					for why, n := range r.overlaps {
-						overlaps[why] += n
-					}
-					sofar := failovers
-					mu.Unlock()
-					if len(r.faults) > 0 && failed.CompareAndSwap(false, true) {
-						report(t, p.schedule(seed), r, sofar)
-					}
+				for s, more := next(); more; s, more = next() {
+					add(t, s, play(t, s, quiet))
 				}
 			})
 		}
 	})
 	t.Logf("%d schedules from seed %d on, %d failovers in %.0f hours, which took %v; excused overlaps of other programs: %v",
-		schedules, *firstSeed, failovers, virtual.Hours(), time.Since(start).Round(time.Second), overlaps)
+		seed-*firstSeed, *firstSeed, sum.failovers, sum.virtual.Hours(), time.Since(start).Round(time.Second), sum.overlaps)
 }
 
 // report reports a schedule that failed, as small as it gets.

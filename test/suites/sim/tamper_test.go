@@ -48,11 +48,14 @@ func (w *world) tamper(s step) {
 // known is the holder, if it has the longest lease of a mix of more than one, and
 // all that campaign have seen its record by now.
 func (w *world) known() *process {
-	holder, since := w.judge.longHolder(w.mix)
-	if holder == nil || w.population.coarse || w.mended.Load() {
+	w.judge.mu.Lock()
+	h := w.judge.lease
+	w.judge.mu.Unlock()
+	long := h.exists && h.isHeld() && !h.theirs && h.lasts >= w.mix.lease()
+	if !long || w.mix.even() || w.population.coarse || w.mended.Load() {
 		return nil
 	}
-	here := false
+	holder, since, here := h.by, h.since, false
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.seats {
@@ -77,18 +80,6 @@ func (p *process) ail(lasts time.Duration) {
 	if until := time.Now().Add(lasts); until.After(p.well) {
 		p.well = until
 	}
-}
-
-// longHolder is the candidate that holds the lock with the longest lease of a mix,
-// and since when.
-func (j *judge) longHolder(m mix) (*process, time.Time) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	h := j.lease
-	if m.even() || !h.exists || !h.isHeld() || h.theirs || h.lasts < m.lease() {
-		return nil, time.Time{}
-	}
-	return h.by, h.since
 }
 
 // tamper notes that somebody is about to edit a record.

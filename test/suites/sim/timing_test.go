@@ -4,7 +4,9 @@
 package sim_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,40 +67,29 @@ func (m mix) others() []election.Timing {
 	return m.theirs
 }
 
+func byLease(a, b election.Timing) int { return cmp.Compare(a.LeaseDuration, b.LeaseDuration) }
+
 // lease is the longest LeaseDuration of all.
-func (m mix) lease() (longest time.Duration) {
-	for _, t := range append(m.others(), m.ours...) {
-		longest = max(longest, t.LeaseDuration)
-	}
-	return longest
+func (m mix) lease() time.Duration {
+	return slices.MaxFunc(slices.Concat(m.others(), m.ours), byLease).LeaseDuration
 }
 
 // even reports whether all leases are the same.
 func (m mix) even() bool { return m.lease() == m.least() }
 
 // least is the shortest LeaseDuration of ours.
-func (m mix) least() time.Duration {
-	least := m.lease()
-	for _, t := range m.ours {
-		least = min(least, t.LeaseDuration)
-	}
-	return least
-}
+func (m mix) least() time.Duration { return slices.MinFunc(m.ours, byLease).LeaseDuration }
 
 // interval is the longest RenewInterval of ours, and attempt the longest of their
 // AttemptTimeouts.
-func (m mix) interval() (longest time.Duration) {
-	for _, t := range m.ours {
-		longest = max(longest, t.RenewInterval)
-	}
-	return longest
+func (m mix) interval() time.Duration {
+	by := func(a, b election.Timing) int { return cmp.Compare(a.RenewInterval, b.RenewInterval) }
+	return slices.MaxFunc(m.ours, by).RenewInterval
 }
 
-func (m mix) attempt() (longest time.Duration) {
-	for _, t := range m.ours {
-		longest = max(longest, t.AttemptTimeout)
-	}
-	return longest
+func (m mix) attempt() time.Duration {
+	by := func(a, b election.Timing) int { return cmp.Compare(a.AttemptTimeout, b.AttemptTimeout) }
+	return slices.MaxFunc(m.ours, by).AttemptTimeout
 }
 
 func (m mix) String() string {

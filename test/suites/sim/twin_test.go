@@ -127,7 +127,7 @@ func (c *annotated) harm(s step) {
 		c.server.Delete(mapPath)
 		return
 	case s.fault == phase:
-		c.setPhase([]string{"clean", "dual", "clean", "dual", "legacy", "dual"}[int(s.degree/time.Millisecond)%6])
+		c.setPhase([]string{"clean", "dual", "clean", "dual", "legacy", "dual"}[int(s.degree/time.Millisecond)%6], false)
 	}
 	c.api.harm(s)
 }
@@ -145,17 +145,13 @@ var inPhases = &population{
 	coarse: true,
 }
 
-// mend sets the phase to dual, because in phase legacy nobody campaigns, and
-// ends watches that are silent where nothing happens.
+// mend sets the phase to dual, because in phase legacy nobody campaigns.
 func (c *annotated) mend() {
 	if c.world.over {
 		return
 	}
 	c.endless()
-	if !c.all {
-		return
+	if c.all {
+		c.dual()
 	}
-	c.setPhase("dual")
-	time.AfterFunc(time.Second, c.reset)
-	time.AfterFunc(c.world.mix.lease(), func() { c.insist("dual") })
 }

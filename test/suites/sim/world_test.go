@@ -39,8 +39,6 @@ type population struct {
 type cluster interface {
 	// join sets what p runs, and its link.
 	join(p *process)
-	// restart ends a process in good order, and starts another one.
-	restart(p *process)
 	// harm does the steps that affect only the cluster.
 	harm(s step)
 	// mend ends all faults of the cluster.
@@ -128,7 +126,8 @@ type world struct {
 	schedule
 	judge   *judge
 	cluster cluster
-	fronts  *fronts // the API servers; nil if there are none
+	replace func(*process) // ends it in good order, and starts another one
+	fronts  *fronts        // the API servers; nil if there are none
 	start   time.Time
 	mended  atomic.Bool
 	dice    *rand.Rand              // for the steps that run under the judge's lock
@@ -181,7 +180,7 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 		for range w.seats {
 			w.choices = append(w.choices, w.dice.IntN(2))
 		}
-		w.judge.made = w.hideAgain
+		w.judge.made, w.replace = w.hideAgain, w.restart
 		w.cluster = s.population.cluster(w)
 		w.play()
 		r = result{faults: w.judge.verdict(), failovers: w.judge.failovers, overlaps: w.judge.overlaps, virtual: time.Since(w.start)}
@@ -212,15 +211,10 @@ func (w *world) play() {
 }
 
 // current are the processes that run.
-func (w *world) current() (all []*process) {
+func (w *world) current() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.seats {
-		if p != nil {
-			all = append(all, p)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(w.seats), func(p *process) bool { return p == nil })
 }
 
 // processLock returns the process lock of the next process of a seat; empty if an earlier one still has it, or
@@ -378,7 +372,7 @@ func (w *world) suffer(s step) {
 		w.crash(p, s.lasts)
 	case restart:
 		if p != nil {
-			w.cluster.restart(p)
+			w.replace(p)
 		}
 	case resign:
 		if p != nil && p.elector != nil {
@@ -451,7 +445,7 @@ func (w *world) reconfigure(seat, choice int) {
 	w.choices[seat] = choice
 	w.mu.Unlock()
 	if p != nil && !same && !w.mended.Load() {
-		w.cluster.restart(p)
+		w.replace(p)
 	}
 }
 

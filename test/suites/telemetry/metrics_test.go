@@ -46,9 +46,9 @@ func (c *seat) wantCounts(name string, by attribute.Key, want map[string]int64) 
 	}
 }
 
-func TestTheTimeLeftIsWhatTheWorkMayTrust(t *testing.T) {
+func TestTheTimeLeftIsWhatTheWorkMayTrustAndAnOverrunCountsOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a")
+		a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })
 		term := a.leads()
 		b := s.start("b")
 		check := func(when string, want time.Duration) {
@@ -74,14 +74,17 @@ func TestTheTimeLeftIsWhatTheWorkMayTrust(t *testing.T) {
 		left, told := b.timeLeft()
 		s.want("of a follower: told", told, true)
 		s.want("of a follower", left, time.Duration(0))
+		s.want("overruns before", len(a.count("election.stop.overruns", "")), 0)
+		time.Sleep(time.Minute)
+		s.want("overruns", a.count("election.stop.overruns", "")[""], int64(1))
 	})
 }
 
 func TestNothingIsToldOfAnElectorThatHasEnded(t *testing.T) {
 	scenario(t, func(s *stage) {
-		peers := &two{}
+		peers := &source{}
 		a := s.start("a", func(c *election.Config) {
-			c.WatchPeers = peers.peers
+			c.WatchPeers = peers.watch
 			c.Lock = placed{c.Lock, phase("dual")}
 		})
 		a.leads()
@@ -116,10 +119,10 @@ func TestRenewalsAreMeasuredFromTheRequestToTheAnswer(t *testing.T) {
 	})
 }
 
-// two is a source of peers in two zones, until changed.
-type two struct{ tell func([]locks.Peer) }
+// source is where peers come from: in two zones, until changed.
+type source struct{ tell func([]locks.Peer) }
 
-func (p *two) peers(_ context.Context, tell func([]locks.Peer)) {
+func (p *source) watch(_ context.Context, tell func([]locks.Peer)) {
 	p.tell = tell
 	tell(in("x", "x", "y"))
 }
@@ -134,8 +137,8 @@ func in(zones ...string) (peers []locks.Peer) {
 
 func TestCandidatesAreToldByZoneAndNotKept(t *testing.T) {
 	scenario(t, func(s *stage) {
-		peers := &two{}
-		a := s.start("a", func(c *election.Config) { c.WatchPeers = peers.peers })
+		peers := &source{}
+		a := s.start("a", func(c *election.Config) { c.WatchPeers = peers.watch })
 		zone := attribute.Key("election.candidate.zone")
 		a.wantCounts("election.candidates", zone, map[string]int64{"x": 2, "y": 1})
 		peers.tell(in("y", ""))
@@ -164,23 +167,16 @@ func TestEachEndOfATermIsCountedByItsCandidate(t *testing.T) {
 
 // TestTheCounterOfEndsBeginsAtZero, or Prometheus would never see the first end in a process.
 func TestTheCounterOfEndsBeginsAtZero(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
+	_, cell, _ := strings.Cut(reference(t), "| `election.end` | ")
+	cell, _, _ = strings.Cut(cell, ": ")
+	want := map[string]int64{}
+	for _, k := range key.FindAllStringSubmatch(cell, -1) {
+		want[k[1]] = 0
 	}
 	scenario(t, func(s *stage) {
 		s.start("a").leads()
-		_, cell, _ := strings.Cut(string(text), "| `election.end` | ")
-		cell, _, _ = strings.Cut(cell, ": ")
-		all := key.FindAllStringSubmatch(cell, -1)
-		if len(all) < 7 {
-			t.Errorf("the reference has only %v", all)
-		}
-		got := s.start("b").count("election.term.ends", "election.end")
-		for _, k := range all {
-			if n, told := got[k[1]]; n != 0 || !told {
-				t.Errorf("%s is %d (told: %v), want 0", k[1], n, told)
-			}
+		if got := s.start("b").count("election.term.ends", "election.end"); len(got) < 7 || !maps.Equal(got, want) {
+			t.Errorf("it is %v, want %v", got, want)
 		}
 	})
 }
@@ -202,27 +198,33 @@ var (
 	key = regexp.MustCompile("`([a-z0-9_.]+)`")
 )
 
-// TestEachMetricIsThatOfTheReference, with its kind, unit and attributes, in a run that has them all.
-func TestEachMetricIsThatOfTheReference(t *testing.T) {
+// reference is the page of all metrics.
+func reference(t *testing.T) string {
+	t.Helper()
 	text, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// TestEachMetricIsThatOfTheReference, with its kind, unit and attributes, in a run that has them all.
+func TestEachMetricIsThatOfTheReference(t *testing.T) {
 	kinds := map[string]string{"counter": "Sum", "gauge": "Gauge", "histogram": "Histogram"}
-	want, wantOf := map[string][]string{}, map[string]string{}
-	for _, r := range row.FindAllStringSubmatch(string(text), -1) {
-		wantOf[r[1]] = kinds[r[2]] + " of " + strings.Trim(r[3], " `")
+	want := map[string][]string{} // for each metric its kind and unit, and each attribute
+	for _, r := range row.FindAllStringSubmatch(reference(t), -1) {
+		all := []string{kinds[r[2]] + " of " + strings.Trim(r[3], " `")}
 		for _, k := range key.FindAllStringSubmatch(r[4], -1) {
-			want[r[1]] = append(want[r[1]], k[1])
+			all = append(all, k[1])
 		}
-		slices.Sort(want[r[1]])
+		want[r[1]] = slices.Sorted(slices.Values(all))
 	}
-	got := map[string]map[attribute.Key]bool{}
+	got := map[string][]string{}
 	scenario(t, func(s *stage) {
 		busy := func(c *election.Config) {
 			c.Lock = placed{c.Lock, phase("dual")}
 			c.Timing.StopTimeout = time.Second
-			c.WatchPeers = new(two).peers
+			c.WatchPeers = new(source).watch
 		}
 		a := s.start("a", busy)
 		a.leads()
@@ -238,32 +240,25 @@ func TestEachMetricIsThatOfTheReference(t *testing.T) {
 		for _, c := range []*seat{a, b} {
 			for _, m := range c.metrics() {
 				kind, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", m.Data), "metricdata."), "[")
-				if of := kind + " of " + m.Unit; of != wantOf[m.Name] {
-					t.Errorf("%s is a %s, the reference says %s", m.Name, of, wantOf[m.Name])
-				}
-				if got[m.Name] == nil {
-					got[m.Name] = map[attribute.Key]bool{}
-				}
 				for _, p := range points(m.Data) {
+					got[m.Name] = append(got[m.Name], kind+" of "+m.Unit)
 					for _, kv := range p.of.ToSlice() {
-						got[m.Name][kv.Key] = true
+						got[m.Name] = append(got[m.Name], string(kv.Key))
 					}
 				}
 			}
 		}
 	})
-	for name := range want {
-		if len(got[name]) == 0 {
-			t.Errorf("the reference has %s, which nothing told", name)
-		}
+	for name, all := range got {
+		got[name] = slices.Compact(slices.Sorted(slices.Values(all)))
 	}
-	for name, keys := range got {
-		var all []string
-		for k := range keys {
-			all = append(all, string(k))
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !slices.Equal(got[name], want[name]) {
+			t.Errorf("%s is %q, the reference says %q", name, got[name], want[name])
 		}
-		if slices.Sort(all); !slices.Equal(all, want[name]) {
-			t.Errorf("%s has the attributes %v, the reference says %v", name, all, want[name])
-		}
+		delete(got, name)
+	}
+	if len(got) > 0 {
+		t.Errorf("the reference does not have %v", got)
 	}
 }

@@ -241,8 +241,6 @@ func points(data metricdata.Aggregation) (all []point) {
 	switch data := data.(type) {
 	case metricdata.Sum[int64]:
 		return numbers(data.DataPoints)
-	case metricdata.Sum[float64]:
-		return numbers(data.DataPoints)
 	case metricdata.Gauge[int64]:
 		return numbers(data.DataPoints)
 	case metricdata.Gauge[float64]:

@@ -1,8 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command healthz does as kube-scheduler and other components of Kubernetes do: its lock has clients of
-// its own and records events, and its liveness depends on the election.
+// Command healthz uses client-go's leader election as kube-scheduler and other components of Kubernetes do:
+// its lock has clients of its own and records events, and its liveness depends on the election. A test
+// builds it as it stands and with the import of zonelect's package leaderelection. It prints "working" when
+// it begins to work and "idle" when it has stopped.
 package main
 
 import (
@@ -76,6 +78,7 @@ func run(ctx context.Context, name, id string) error {
 					klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 				}
 			},
+			OnNewLeader: func(identity string) { klog.InfoS("Another leads", "identity", identity) },
 		},
 	})
 	if err != nil {

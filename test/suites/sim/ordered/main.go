@@ -15,7 +15,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -71,18 +70,13 @@ var edits = []edit{
 }
 
 func main() {
-	err := run(context.Background(), os.Args[1:])
-	var failed *exec.ExitError
-	switch {
-	case errors.As(err, &failed):
-		os.Exit(failed.ExitCode()) // go test has said why
-	case err != nil:
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "ordered:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(args []string) error {
 	root, err := testbed.Root()
 	if err != nil {
 		return err
@@ -91,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("edit the runtime: %w", err)
 	}
-	c := exec.CommandContext(ctx, "go", append([]string{"test", "-tags=ordered", "-overlay=" + file, "./suites/sim/"}, args...)...)
+	c := exec.Command("go", append([]string{"test", "-tags=ordered", "-overlay=" + file, "./suites/sim/"}, args...)...)
 	c.Dir, c.Stdout, c.Stderr = filepath.Join(root, "test"), os.Stdout, os.Stderr
 	return c.Run()
 }
