@@ -126,7 +126,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	auto := append([]string{"--mode=auto", "--selector=app=op"}, quickly...)
 	first := m.enter(t, trial.Zonelect, "zb", "new-0", auto...)
 	second := m.enter(t, trial.Zonelect, "zc", "new-1", auto...)
-	await(t, second, "following", time.Time{})
+	awaitAny(t, []*trial.Seat{first, second}, "following", time.Time{})
 	until(t, "both have announced themselves, and one says what it waits for", func() bool {
 		list, err := g.client.CoordinationV1().Leases(g.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=op"})
 		says := func(l coordinationv1.Lease) bool {

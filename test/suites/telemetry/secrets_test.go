@@ -143,6 +143,7 @@ func tells(t *testing.T, cfg *rest.Config) {
 	cancel()
 	ran.Wait()
 	_ = serving.Close()
+	synctest.Wait() // for requests that were given up
 	for _, span := range spans.Ended() {
 		told.Printf("%s %v %v %v", span.Name(), span.Attributes(), span.Status(), span.Events())
 	}
