@@ -25,10 +25,10 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         20386, // without comments and blanks
-	"lines of tests":        43812,
-	"tokens of code":        153870,
-	"tokens of tests":       380669,
+	"lines of code":         20392, // without comments and blanks
+	"lines of tests":        43852,
+	"tokens of code":        153914,
+	"tokens of tests":       381032,
 	"words of Markdown":     27950,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields

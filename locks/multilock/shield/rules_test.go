@@ -271,6 +271,27 @@ func TestM6AnEventOfThePastDoesNotArmAShield(t *testing.T) {
 	s.wants(t, "unarmed at version 11", count)
 }
 
+// TestM6AWatchThatBeginsAnewWithAnOlderStateProvesNothing: an API server that has just started shows what its cache has.
+func TestM6AWatchThatBeginsAnewWithAnOlderStateProvesNothing(t *testing.T) {
+	s := holder(ownedBy(legacy, 20)).in(record.PhaseSealed, 1)
+	s.known, s.gap = false, true // it has missed events
+	if err := s.observe(sealed(9, 1), start); err != nil || s.record.Kind != ownerref.Legacy {
+		t.Errorf("after an older event: %v, and the record is %+v", err, s.record)
+	}
+	s.wants(t, "after an older event", read)
+	_ = s.observe(sealed(21, 1), start)
+	s.wants(t, "after a newer event", read)
+	_ = s.observeWrite(sealed(22, 1), start)
+	s.wants(t, "after a write that was sent before", read)
+	_ = s.observe(ownedBy(legacy, 24), start)
+	_ = s.observeRead(sealed(23, 1), 22, start, start)
+	if s.wants(t, "after a read that an event has overtaken", read); s.record.Kind != ownerref.Legacy {
+		t.Errorf("after a read that an event has overtaken the record is %+v", s.record)
+	}
+	_ = s.observeRead(ownedBy(legacy, 24), 24, start, start)
+	s.wants(t, "after a read that shows the newest", count)
+}
+
 func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 	s := holder(shield(1, true, me))
 	s.settled = start.Add(5 * time.Second)

@@ -145,17 +145,23 @@ func (s *state) observeCount(c podCount) error {
 }
 
 // observe records an event of the watch. It returns the error that ends the term if the
-// lock was lost: for a leader every event counts, not only the newest (M8).
+// lock was lost: for a leader every event counts, not only the newest (M8). A watch may show
+// an older state first, so what is not known stays so until a read has shown it (M6).
 func (s *state) observe(r ownerref.Record, now time.Time) error {
 	s.shown = r.UID
-	return s.observeWrite(r, now)
+	return s.observeNewer(r, now)
 }
 
 // observeWrite records the result of this candidate's write.
 func (s *state) observeWrite(r ownerref.Record, now time.Time) error {
+	s.known = s.known || !s.gap
+	return s.observeNewer(r, now)
+}
+
+func (s *state) observeNewer(r ownerref.Record, now time.Time) error {
 	r = s.identify(r)
 	switch {
-	case !s.known || r.Number > s.record.Number:
+	case r.Number > s.record.Number:
 		s.setRecord(r, now)
 	case r.UID == s.record.UID && !r.Has(s.me):
 		s.settled = now.Add(settle) // its presence was out, although a later version has it in
@@ -174,10 +180,12 @@ func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time)
 	if r.Kind == ownerref.Absent {
 		r.Number = asOf
 	}
-	if s.known && s.record.Number > asOf && s.record.Number > r.Number {
+	if s.record.Number > asOf && s.record.Number > r.Number {
+		s.known = s.known || !s.gap
 		return nil // a watch has shown a newer one meanwhile
 	}
 	s.setRecord(r, now)
+	s.known = true
 	if s.duty == adopting {
 		s.floor = r.Number
 	}
@@ -219,7 +227,7 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 		// presence too (M7).
 		s.inside, s.outside, s.settled = inside, now, now.Add(settle)
 	}
-	s.record, s.known = r, true
+	s.record = r
 	s.stage = s.stage.Later(r.Stage)
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Presumed

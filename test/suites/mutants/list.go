@@ -441,8 +441,21 @@ var mutants = []mutant{
 		`annotations[record.AnnotationShieldArmed] == string(r.UID)`,
 		`len(annotations[record.AnnotationShieldArmed]) > len("false")`,
 		"locks/multilock/shield/internal/shieldmap/TestACopyOfAnArmedShieldIsNotArmed"},
+	{"M6", "a watch that begins with an older state is believed",
+		"locks/multilock/shield/state.go", `	case r.Number > s.record.Number:`, `	case !s.known || r.Number > s.record.Number:`,
+		"locks/multilock/shield/TestM6AWatchThatBeginsAnewWithAnOlderStateProvesNothing"},
+	{"M6", "an event is as good as a read",
+		"locks/multilock/shield/state.go", `	return s.observeNewer(r, now)
+}
+
+// observeWrite`, `	s.known = true
+	return s.observeNewer(r, now)
+}
+
+// observeWrite`,
+		"locks/multilock/shield/TestM6AWatchThatBeginsAnewWithAnOlderStateProvesNothing"},
 	{"M6", "an event of the past arms a shield that was read unarmed",
-		"locks/multilock/shield/state.go", `case !s.known || r.Number > s.record.Number:`, `case true:`,
+		"locks/multilock/shield/state.go", `case r.Number > s.record.Number:`, `case true:`,
 		"locks/multilock/shield/TestM6AnEventOfThePastDoesNotArmAShield"},
 	{"M6", "work begins under a shield that is not armed",
 		"locks/multilock/shield/rules.go", `case !shield.Armed:`, `case false:`,
