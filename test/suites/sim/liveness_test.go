@@ -36,14 +36,18 @@ func (w *world) bound() time.Duration {
 	if gone := j.gone; !gone.IsZero() && time.Since(gone) < 5*lease { // an outage may have hidden the deletion
 		bound += lease
 	}
-	if time.Since(j.cured) < time.Second { // who does not wait for a lease reads once in that time
-		bound += max(2*time.Minute, 4*lease)
+	if time.Since(j.cured) < time.Second {
+		bound += w.news()
 	}
 	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
 		bound += 2 * lease
 	}
 	return bound
 }
+
+// news is how long a candidate whose watch is silent may not know that a person has cured a record which no time
+// frees. Who does not wait for a lease reads once in that time.
+func (w *world) news() time.Duration { return max(2*time.Minute, 4*w.mix.lease()) }
 
 // live judges that somebody leads once all is mended; that one of ours does once
 // the other programs are gone; and that the next one does when that one is gone
@@ -97,7 +101,11 @@ func (w *world) succeed(whom string) {
 	if w.population.coarse || w.judge.unbelieved() {
 		bound += w.mix.lease()
 	}
-	w.await(w.judge.free().Add(bound), "no candidate leads %v after the lock was free, when %s had gone", bound, whom)
+	free, known := w.judge.free()
+	if heard := known.Add(w.news()); heard.After(free) {
+		free = heard
+	}
+	w.await(free.Add(bound), "no candidate leads %v after the lock was free, when %s had gone", bound, whom)
 }
 
 // await waits until that time, and notes that nobody leads then.
@@ -112,8 +120,8 @@ func (w *world) await(until time.Time, format string, args ...any) {
 }
 
 // free is when the lock is free for candidates: now, or when the last renewal has
-// run out, by the longer lease where two records are held.
-func (j *judge) free() time.Time {
+// run out, by the longer lease where two records are held. It also returns when the record was cured last.
+func (j *judge) free() (free, cured time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
@@ -122,7 +130,7 @@ func (j *judge) free() time.Time {
 		longer := max(first.lasts, second.lasts)
 		first.lasts, second.lasts = longer, longer
 	}
-	return now.Add(max(first.left(nil, now), second.left(nil, now)))
+	return now.Add(max(first.left(nil, now), second.left(nil, now))), j.cured
 }
 
 // unbelieved reports whether another program released the lock, and no token

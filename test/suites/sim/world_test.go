@@ -449,13 +449,16 @@ func (w *world) reconfigure(seat, choice int) {
 	}
 }
 
-// mayDelete reports whether somebody may delete the record. If leases differ, a
+// mayDelete reports whether somebody may delete the record. If no time frees it, only candidates that
+// start later would take the lock then. If leases differ, a
 // candidate that recreates it cannot know how long a holder in between, whose
 // record was deleted too, may still work. That is safe up to twice the candidate's
 // own lease, and only once in a while. If watches skip states, the candidate
 // cannot know of a second deletion either.
 func (w *world) mayDelete() bool {
 	switch {
+	case !w.judge.settled(0):
+		return false
 	case w.mix.even() && !w.population.coarse:
 		return true
 	case w.mix.lease() > 2*w.mix.least() || w.tamperedWith():
