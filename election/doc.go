@@ -137,6 +137,22 @@ package election
 //	ending.go      leadership.lose           all losses of a term come here
 //	ending.go      leadership.conclude       the term has ended
 //
+// What a process that stood still does when it goes on. Its clocks say at once that the term is over:
+//
+//	guard.go              guard.RoundTrip             refuses each request of the work
+//	../operator/guard.go  guardedConn.Write           refuses each packet
+//	term.go               newTrust                    cuts off writes on their way, and ends the work, if its timer is first
+//	ending.go             leadership.lose             does both if the loop is first
+//	watchdogs.go          workWatchdog.graceLeft      100 ms, because StopGrace counts from the end of trust
+//
+// What happens when somebody deletes the record:
+//
+//	leadership.go             leadership.inspect   its holder makes it anew, and leads on
+//	leadership.go             leadership.perform   with what
+//	internal/rules/free.go    Observer.Free        the others wait as if it were there
+//	internal/rules/origin.go  Observer.findOrigin  who makes it anew does not know who had it before
+//	leading.go                leadership.verify    so its work waits until that is known
+//
 // How a term ends in good order:
 //
 //	ending.go                leadership.stopWork       every wanted stop begins here
@@ -180,6 +196,7 @@ package election
 //	../internal/record/write.go         Check                what a Lease cannot hold is refused
 //	../internal/rawapi/rawapi.go        Object.Update        the request of client-go's REST client
 //	../internal/transport/transport.go  Transport.RoundTrip  the connection
+//	../internal/transport/lane.go       lane.RoundTrip       which of them
 //	../internal/record/shows.go         Shows                whether the answer shows the write
 //	loop.go                             run.wait             where the loop gets the answer, for leadership.answered
 //
@@ -187,7 +204,9 @@ package election
 //
 //	../operator/options.go       Options.flags     flags and variables
 //	../operator/election.go      Election.prepare  from Options to Config
-//	leadership.go                leadership.renew  from Config to the record
+//	elector.go                   New               the defaults, and the law of the timing
+//	leadership.go                run.begin         a RenewDeadline, for the trust; leadership.renewed extends it
+//	leadership.go                leadership.renew  a LeaseDuration, to the record
 //	../internal/record/write.go  Write             from the record to the Lease
 //
 // How a candidate's zone gets known:
@@ -215,6 +234,8 @@ package election
 //	guard.go                      guard.RoundTrip     writes of the work are refused or cut off
 //	elector.go                    Elector.Status      Status as it is read
 //	../internal/inspect/lease.go  LeaderOf            who leads and since when, as tools read it from the Lease
+//	../internal/inspect/lease.go  Election.State      the STATE of status; Status.checkWork says waiting
+//	../internal/inspect/outlook.go  Status.vacancy    whether its LEADER is nobody
 //	report.go                     newReporter         all that an elector says: status, log, metrics, spans
 //	report.go                     board.publish       Status and its transitions as they are made
 //	watchdogs.go                  loopWatchdog.late   what Alive returns

@@ -79,6 +79,8 @@ package multilock
 //	shield/rules.go   rules.underSeal     phase sealed: the ConfigMap has no owners
 //	shield/rules.go   rules.inPhaseClean  phase clean: the leader deletes the ConfigMap
 //	shield/keeper.go  keeper.job          what each action sends
+//	shield/rules.go   rules.granted       when the work may begin; election/guardian.go begins it
+//	shield/state.go   state.setRecord     from when M7's 5 s count
 //	shield/state.go   state.lost          what ends a term
 //
 // A record on an annotation, from dual to clean:
