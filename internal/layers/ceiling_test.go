@@ -28,7 +28,7 @@ var ceiling = map[string]int{
 	"lines of code":         20392, // without comments and blanks
 	"lines of tests":        43852,
 	"tokens of code":        153914,
-	"tokens of tests":       381032,
+	"tokens of tests":       381036,
 	"words of Markdown":     27950,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields
