@@ -77,11 +77,16 @@ func (o *observer) read(ctx context.Context, r *Report) error {
 	if err := o.reader.LegacyAt(ctx, &e, lock); err != nil {
 		return err
 	}
-	r.Problems = append(r.Problems, e.Notes...)
 	r.lease, r.said, r.moves = e.Lease, e.Snapshot().Record, moves
 	r.expired = e.Lasts() > 0 && e.Silent(time.Now())
 	if r.Legacy.Lock = lock; e.Legacy != nil {
 		r.Legacy = *e.Legacy
+	}
+	if !r.Legacy.Shield.Bare { // else the checks of a step say what to do
+		r.Problems = append(r.Problems, e.Notes...)
+	}
+	if l := r.Legacy; l.Kind == inspect.ElectionRecord && !l.Lock.Elected && l.Shield.Why != "" {
+		r.Problems = append(r.Problems, l.Object+": "+l.Shield.Why)
 	}
 	if e.Lease != nil {
 		r.Lease = cmp.Or(e.Leader(), &inspect.Leader{})

@@ -112,7 +112,7 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 }
 
 // New returns an Election that does nothing until its Run is called. It asks the API server
-// only who this is, where nothing else says it, and for this node's zone.
+// only for this node's zone.
 func New(ctx context.Context, name string, o Options) (*Election, error) {
 	return newElection(ctx, name, o, func(*election.Config) {}, nil)
 }

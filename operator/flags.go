@@ -122,7 +122,14 @@ type value struct {
 	set  func(string) error
 }
 
-func (v *value) String() string     { return v.text() }
+// String is empty for a zero value, which package flag asks.
+func (v *value) String() string {
+	if v.text == nil {
+		return ""
+	}
+	return v.text()
+}
+
 func (v *value) Set(s string) error { return v.set(s) }
 func (v *value) Type() string       { return v.kind }
 

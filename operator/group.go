@@ -43,7 +43,7 @@ type Group struct {
 // the program, and must not be empty: the process announces itself under it, and all candidates
 // of the locks should use the same. o applies to all elections; o.Name has no meaning. NewGroup
 // refuses Disabled and any Mode but ModeLease. Like New, it asks the API server
-// only who and where this is.
+// only for this node's zone.
 //
 // The background work begins with the first election that runs, and ends with the last. The Run
 // of that last one returns when it has ended. An election that begins meanwhile waits for that.

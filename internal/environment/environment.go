@@ -39,8 +39,7 @@ type Environment struct {
 }
 
 // Find finds out what e does not say: the config of the API server, who this process is, and the
-// namespace of the locks. It asks the API server only who this is, where nothing else says it, and for
-// this node's zone.
+// namespace of the locks. It asks the API server only for this node's zone.
 func (e Environment) Find(ctx context.Context, known Self) (*Environment, error) {
 	var err error
 	if e.Config == nil {

@@ -116,7 +116,8 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 		return err
 	case !m.over():
 		if err := h.takeBack(ctx, m, request); err != nil {
-			return fmt.Errorf("the request stays on the Lease: %w", err)
+			h.env.tell("the leader may hand over yet: the request stays on the Lease\n")
+			return fmt.Errorf("take the request back: %w", err)
 		}
 		return cmp.Or(ctx.Err(), fmt.Errorf("lock %s was not handed over within %s: %s", m.Name, h.timeout, m.waits))
 	case m.refused != "":

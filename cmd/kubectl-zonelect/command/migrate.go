@@ -158,7 +158,11 @@ func (m *migration) step(ctx context.Context, by string, take taking) error {
 	err = m.report(by, out, err)
 	switch {
 	case err == nil && unasked:
-		return refused("--yes takes the step; nothing was changed")
+		this := "--yes"
+		if by != "clean" { // else another person's step may come first
+			this = fmt.Sprintf("--to %s --yes", out.To)
+		}
+		return refused("%s takes the step; nothing was changed", this)
 	case err != nil || m.dryRun || !m.wait:
 		return err
 	}

@@ -132,7 +132,7 @@ func TestNothingIsChangedWithoutYes(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.joins("op-a", "za")
 		r := w.step("advance")
-		if r.code != exitRefused || w.phase() != "dual" || !strings.Contains(r.errors, "--yes takes the step") {
+		if r.code != exitRefused || w.phase() != "dual" || !strings.Contains(r.errors, "--to sealed --yes takes the step") {
 			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
 		}
 	})

@@ -241,7 +241,7 @@ func (l Lock) legacyHolder() []Finding {
 			do("a leader-for-life lock is free only when its pod is deleted: %s, if its process has ended; if its node is off, taint that instead, see %s", remove, Page("operate.md#a-leader-on-an-unreachable-node"))}
 	case phase == record.PhaseSealed || phase == record.PhaseClean:
 		return []Finding{say(Problem, "%s leads by %s, though the migration is in phase %s: it and a candidate may both lead", holder, object, phase).
-			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", remove, l.kubectl("zonelect migrate rollback %s", l.Name))}
+			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", remove, l.kubectl("zonelect migrate rollback %s --yes", l.Name))}
 	}
 	return []Finding{say(Note, "%s leads by %s", holder, object).do("%s says when candidates take over", l.plan())}
 }
