@@ -305,9 +305,11 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
 		if a.failed() {
 			lost = lost || a.op == opRelease
-			doubt = a.sent.awake                                   // its connection may be dead
-			limit = max(limit, min(2*limit, timing.RenewDeadline)) // the server may be slow
-			_ = sleep.For(r.requests, delays.next())               // the loop asks next whether the requests go on
+			doubt = a.sent.awake // its connection may be dead
+			if time.Since(doubt) >= limit {
+				limit = max(limit, min(2*limit, timing.RenewDeadline)) // the server may be slow
+			}
+			_ = sleep.For(r.requests, delays.next()) // the loop asks next whether the requests go on
 		}
 	}
 	return false

@@ -272,8 +272,10 @@ func (x *exchange) next(now time.Time, w wants) (step, time.Time) {
 		until = rules.Earliest(until, at)
 		return !at.After(now)
 	}
-	if n := len(x.open); n > 0 && !w.write.IsZero() {
-		w.write = rules.Latest(w.write, x.open[n-1].sent.awake.Add(spacing(x.timing)))
+	for _, f := range x.open {
+		if !w.write.IsZero() && !f.isSuperseded(x.observer.Newest().Version) {
+			w.write = rules.Latest(w.write, f.sent.awake.Add(spacing(x.timing)))
+		}
 	}
 	switch f := x.newest; {
 	case x.full():

@@ -65,12 +65,16 @@ func (h Health) validate() error {
 func (h Health) watch(ctx context.Context, tell func(error)) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, h.Interval)
+		late := make(chan struct{})
 		inTime := context.AfterFunc(limited, func() {
+			defer close(late)
 			tell(fmt.Errorf("the health check has not returned within %v", h.Interval))
 		})
-		if err := h.Check(limited); inTime() { // else that answer is as old as its limit, and only the next one counts
+		if err := h.Check(limited); inTime() {
 			tell(err)
 			<-limited.Done()
+		} else {
+			<-late // that answer is as old as its limit, and only the next one counts
 		}
 		cancel()
 	}

@@ -5,6 +5,7 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,6 +151,27 @@ func TestS4ARecordThatWasMadeAnewDuringASuspensionIsNotReclaimedAtOnce(t *testin
 		if _, took := a.Leads(); took < lease {
 			t.Errorf("a leads %v after it made the record anew", took)
 		}
+	})
+}
+
+// TestS4ADeletedRecordIsMadeAnewAtOnceAfterARenewalThatFailed: that one can no longer land.
+func TestS4ADeletedRecordIsMadeAnewAtOnceAfterARenewalThatFailed(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var fails atomic.Bool
+		s.leader("a", altering(func(l *altered) {
+			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+				if fails.CompareAndSwap(true, false) {
+					return locks.Snapshot{}, errors.New("500")
+				}
+				return l.Lock.Write(ctx, base, r)
+			}
+		}))
+		time.Sleep(interval / 2)
+		fails.Store(true)
+		time.Sleep(interval/2 + 10*time.Millisecond)
+		s.deletes()
+		time.Sleep(time.Millisecond)
+		s.holds("right after the deletion", "a")
 	})
 }
 

@@ -25,10 +25,10 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         20407, // without comments and blanks
-	"lines of tests":        43852,
-	"tokens of code":        154019,
-	"tokens of tests":       381036,
+	"lines of code":         20417, // without comments and blanks
+	"lines of tests":        43895,
+	"tokens of code":        154083,
+	"tokens of tests":       381403,
 	"words of Markdown":     27950,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields
@@ -36,7 +36,7 @@ var ceiling = map[string]int{
 	"flags":                 13,  // of an operator
 	"packages of internal":  15,  // the root module's
 	"lines of over 140":     463,
-	"lines of an afternoon": 2810, // of the files of docs/reading.md
+	"lines of an afternoon": 2814, // of the files of docs/reading.md
 	"files of over 500":     6,
 }
 

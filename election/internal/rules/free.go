@@ -102,8 +102,8 @@ func (o *Observer) givenUp(s locks.Snapshot) bool {
 	switch {
 	case o.isEarlier(s):
 		return false
-	case o.exists && o.uid != s.Version.UID && min(o.renewal.Details.Token, r.Details.Token) == 0:
-		return false // on a new object, transitions do not tell an earlier record
+	case o.exists && o.uid != s.Version.UID && (r.Details.Token == 0 || r.Details.Token != o.renewal.Details.Token):
+		return false // on a new object, only the release of the term that was seen last is known not to be an earlier one
 	case releasedBy(o.renewal, r):
 		return !o.startOver
 	case !released(r) && !clearedItsOwn(o.renewal, r):

@@ -102,7 +102,7 @@ func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool,
 		return false // it shows the record as it was before something said that it is gone
 	}
 	o.accept(s, now)
-	if o.exact {
+	if !o.watchMaySkip {
 		o.seen = now // a known renewal may have been put back over another's that no watch showed
 	}
 	return true

@@ -83,7 +83,10 @@ func TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew(t *testing.T) {
 		number uint64
 		read   bool
 		want   time.Duration
-	}{{5, false, lease}, {5, true, lease}, {7, false, lease}, {8, true, lease + 30*time.Second}, {8, true, lease + 30*time.Second}} {
+	}{
+		{5, true, lease}, {5, true, lease}, {6, true, lease + 10*time.Second},
+		{7, false, lease + 10*time.Second}, {8, true, lease + 30*time.Second},
+	} {
 		if now := start.Add(10 * time.Second * time.Duration(step.number-5)); step.read {
 			o.ObserveRead(at(step.number), o.Newest().Version, false, now)
 		} else {

@@ -91,6 +91,7 @@ func TestS3AReleaseThatWasPutBackOnANewObjectFreesNothing(t *testing.T) {
 		believed bool
 	}{
 		"its own":                               {ours, ourRelease, true},
+		"a later one of ours, seen by nobody":   {ours, Release(term("b", 19), 19, "", locks.Handover{}, start.Add(-time.Minute)), false},
 		"ours, over client-go's term":           {goes, ourRelease, false},
 		"ours, over a term without a renewal":   {won, ourRelease, false},
 		"client-go's, over ours":                {ours, goRelease, false},

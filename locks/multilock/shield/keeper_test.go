@@ -125,6 +125,15 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 
 // TestM5ACountOfAnEarlierTermCountsForNone: its answer comes late, and legacy pods may have come
 // since.
+// TestM8AWatchThatFailsBeforeItIsOpenHasMissedTheSameEvents as the one before.
+func TestM8AWatchThatFailsBeforeItIsOpenHasMissedTheSameEvents(t *testing.T) {
+	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
+	k.watch = watch{ended: make(chan error), cancel: func() {}, expired: true}
+	if k.watchEnded(errors.New("503")); !k.state.gap {
+		t.Error("the gap is forgotten")
+	}
+}
+
 func TestM5ACountOfAnEarlierTermCountsForNone(t *testing.T) {
 	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
 	for _, sent := range []time.Time{k.state.since.Add(-1), k.state.since.Add(1)} {

@@ -445,11 +445,18 @@ func TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts(t *testing.T) {
 		"the same":                {true, shield(11, true, me), false},
 		"gone":                    {true, absent(0), true},
 		"another of ours":         {true, ownerref.Record{Kind: ownerref.Shield, UID: "again", Number: 11}, true},
+		"gone, as it was before":  {true, absent(12), true},
 		"another of ours, no gap": {false, ownerref.Record{Kind: ownerref.Shield, UID: "again", Number: 11}, false},
 	} {
 		s := leader()
+		if c.now.Number == 12 {
+			_ = s.observe(absent(11), start)
+		}
 		s.gap, s.ours["again"] = c.gap, true
-		if err := s.observeRead(c.now, 10, start, start); (err != nil) != c.ends || err != nil && !errors.Is(err, ErrLegacy) {
+		if c.gap { // a watch that begins anew hides nothing that was missed
+			_ = s.observe(c.now, start)
+		}
+		if err := s.observeRead(c.now, s.record.Number, start, start); (err != nil) != c.ends || err != nil && !errors.Is(err, ErrLegacy) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

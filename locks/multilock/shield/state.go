@@ -148,7 +148,9 @@ func (s *state) observeCount(c podCount) error {
 // lock was lost: for a leader every event counts, not only the newest (M8). A watch may show
 // an older state first, so what is not known stays so until a read has shown it (M6).
 func (s *state) observe(r ownerref.Record, now time.Time) error {
-	s.shown = r.UID
+	if !s.gap {
+		s.shown = r.UID
+	}
 	return s.observeNewer(r, now)
 }
 
@@ -194,7 +196,7 @@ func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time)
 	}
 	gap := s.gap
 	s.gap = false
-	if gap && s.duty == leading && s.stage.Phase != record.PhaseClean && r.UID != s.shown {
+	if gap && s.duty == leading && s.stage.Phase != record.PhaseClean && (r.UID != s.shown || r.Kind == ownerref.Absent) {
 		return fmt.Errorf("%w: the watch missed events, and the ConfigMap is not the one that it showed last: a legacy pod may have held it meanwhile", ErrLegacy)
 	}
 	s.shown = r.UID

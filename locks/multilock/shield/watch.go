@@ -106,5 +106,5 @@ func (k *keeper) watchEnded(err error) {
 		}
 	}
 	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired || k.watch.expired}
-	k.state.gap = k.state.gap || expired
+	k.state.gap = k.state.gap || k.watch.expired
 }

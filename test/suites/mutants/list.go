@@ -489,6 +489,9 @@ var mutants = []mutant{
 	{"M7", "nothing is waited for by default",
 		"locks/multilock/shield/state.go", `const settle = 5 * time.Second`, `const settle = 0 * time.Second`,
 		"locks/multilock/shield/TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided"},
+	{"M8", "a ConfigMap that is gone after a gap as before it was never there in between",
+		"locks/multilock/shield/state.go", ` || r.Kind == ownerref.Absent)`, `)`,
+		"locks/multilock/shield/TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts"},
 	{"M8", "a legacy ConfigMap does not end the term",
 		"locks/multilock/shield/state.go", `case ownerref.Legacy:
 		return fmt.Errorf("%w: legacy pod %s has made`, `case "":
@@ -705,10 +708,12 @@ var mutants = []mutant{
 		"election/internal/rules/free.go", `case o.isEarlier(s):`, `case false:`,
 		"election/internal/rules/TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds"},
 	{"S3", "a release that was put back on a new object is believed",
-		"election/internal/rules/free.go", `case o.exists && o.uid != s.Version.UID &&`, `case false &&`,
+		"election/internal/rules/free.go", `case o.exists && o.uid != s.Version.UID && (`, `case false && (`,
 		"election/internal/rules/TestS3AReleaseThatWasPutBackOnANewObjectFreesNothing"},
 	{"S3", "a renewal that was put back unseen is waited for from its first sight",
-		"election/internal/rules/observer.go", `	if o.exact {`, `	if false {`,
+		"election/internal/rules/observer.go", `	if !o.watchMaySkip {
+		o.seen`, `	if false {
+		o.seen`,
 		"election/internal/rules/TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew"},
 	{"S4", "a renewal that landed too late proves the past of the record that it made",
 		"election/leadership.go", `	if l.trust.left() <= 0 {`, `	if false {`,
