@@ -161,7 +161,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 		t.Errorf("the status is %+v", s)
 	}
 
-	run(exitOK, "migrate plan op -l app=op", "advance, to phase sealed", "no legacy pod is presumed gone")
+	run(exitOK, "migrate plan op -l app=op", "advance, to phase sealed", "op is shield")
 	run(exitOK, "migrate advance op -l app=op --dry-run", "could go from phase dual to sealed")
 	run(exitRefused, "migrate advance op -l app=op", "--yes takes the step")
 	run(exitOK, "migrate advance op -l app=op --to sealed --yes", "went from phase dual to sealed", "have followed")
