@@ -172,7 +172,7 @@ FLOOR := go1.25.14
 .PHONY: floor
 floor: ## Test with the oldest Go and dependencies (5 min); SHORT=: with the long simulations
 	@set -e; for m in $(LIBRARIES); do echo "$$m:"; \
-		.ci/alone $$m env GOTOOLCHAIN=$(FLOOR) sh -c 'go build ./... && go test $(SHORT) -timeout 30m ./...'; done
+		.ci/alone $$m env FLOOR=1 GOTOOLCHAIN=$(FLOOR) sh -c 'go build ./... && go test $(SHORT) -timeout 30m ./...'; done
 
 VULN_DB ?= https://vuln.go.dev
 

@@ -26,9 +26,9 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         20417, // without comments and blanks
-	"lines of tests":        43895,
+	"lines of tests":        43899,
 	"tokens of code":        154083,
-	"tokens of tests":       381403,
+	"tokens of tests":       381421,
 	"words of Markdown":     27950,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields
