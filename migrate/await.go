@@ -50,7 +50,7 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 
 // unfollowed says why the candidates have not followed the phase; nil if they have.
 func (r *Report) unfollowed() []string {
-	cm, h, vacant := r.Legacy.Shield, r.holder(), r.vacant()
+	cm, h, vacant := r.Legacy.ConfigMap, r.holder(), r.vacant()
 	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
 	stands := cm.Armed && !cm.Condemned
 	done, want := false, "what a phase says: none is on record"

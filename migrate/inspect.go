@@ -82,17 +82,17 @@ func (o *observer) read(ctx context.Context, r *Report) error {
 	if r.Legacy.Lock = lock; e.Legacy != nil {
 		r.Legacy = *e.Legacy
 	}
-	if !r.Legacy.Shield.Bare { // else the checks of a step say what to do
+	if !r.Legacy.ConfigMap.Bare { // else the checks of a step say what to do
 		r.Problems = append(r.Problems, e.Notes...)
 	}
-	if l := r.Legacy; l.Kind == inspect.ElectionRecord && !l.Lock.Elected && l.Shield.Why != "" {
-		r.Problems = append(r.Problems, l.Object+": "+l.Shield.Why)
+	if l := r.Legacy; l.Kind == inspect.ElectionRecord && !l.Lock.Elected && l.ConfigMap.Why != "" {
+		r.Problems = append(r.Problems, l.Object+": "+l.ConfigMap.Why)
 	}
 	if e.Lease != nil {
 		r.Lease = cmp.Or(e.Leader(), &inspect.Leader{})
 		r.onLease, r.holders = record.ReadStage(e.Lease.Annotations), record.ReadLegacyHolders(e.Lease.Annotations)
 	}
-	r.Stage = r.onLease.Later(r.Legacy.Shield.Stage)
+	r.Stage = r.onLease.Later(r.Legacy.ConfigMap.Stage)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 			return err
 		}
 	}
-	is := r.Legacy.Shield
+	is := r.Legacy.ConfigMap
 	count, err := o.legacyPods.Count(ctx, is.Owner, is.Seen)
 	r.selector = o.legacyPods.Selector()
 	if err != nil {
@@ -127,7 +127,7 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 // match compares the selector with who was seen to hold the legacy lock, by the Lease or the shield.
 func (r *Report) match() {
 	parsed, err := labels.Parse(r.selector)
-	for _, o := range r.Legacy.Shield.Seen {
+	for _, o := range r.Legacy.ConfigMap.Seen {
 		r.holders = record.WithHolder(r.holders, record.LegacyHolder{Name: o.String()})
 	}
 	for _, h := range r.holders {
@@ -144,7 +144,7 @@ func (o *observer) newLegacyPods(r *Report) error {
 	if inPods := slices.DeleteFunc(r.running(), Candidate.InNoPod); len(inPods) > 0 {
 		self = ownerref.Owner{Name: inPods[0].Pod, UID: types.UID(inPods[0].UID)}
 	} else if c.Selector == "" {
-		if self = r.Legacy.Shield.Owner; self == (ownerref.Owner{}) {
+		if self = r.Legacy.ConfigMap.Owner; self == (ownerref.Owner{}) {
 			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods", legacypods.ErrSelector)
 		}
 	}

@@ -39,7 +39,7 @@ func TestThereAndBackAgain(t *testing.T) {
 
 		s.goes(s.Advance, migrate.Sealed)
 		s.goes(s.Rollback, migrate.Dual)
-		if of := s.report().Legacy.Shield.Presences; len(of) != 2 {
+		if of := s.report().Legacy.ConfigMap.Presences; len(of) != 2 {
 			t.Errorf("given back to %v", of)
 		}
 		if now := s.leading(); len(now) != 1 || now[0] != term[0] {
@@ -50,7 +50,7 @@ func TestThereAndBackAgain(t *testing.T) {
 		s.goes(s.Rollback, migrate.Legacy)
 		s.wants(0)
 		s.holds("old-2")
-		if r := s.report(); r.Legacy.Shield.Owner.UID != "uid-old-2" || len(r.Problems) != 0 {
+		if r := s.report(); r.Legacy.ConfigMap.Owner.UID != "uid-old-2" || len(r.Problems) != 0 {
 			t.Errorf("the legacy lock is back: %+v", r)
 		}
 		if _, err := s.Advance(t.Context(), migrate.Options{}); err != nil {

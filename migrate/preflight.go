@@ -115,7 +115,7 @@ func (c Check) fails(detail, toDo string) Check {
 }
 
 func configMap(r Report, to Phase) Check {
-	cm, name := r.Legacy.Shield, r.Legacy.Lock.Name
+	cm, name := r.Legacy.ConfigMap, r.Legacy.Lock.Name
 	c := Check{Name: "configmap", OK: true, Detail: fmt.Sprintf("%s is %s", name, cmp.Or(string(cm.Kind), "not known"))}
 	switch {
 	case cm.Kind == "":

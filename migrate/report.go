@@ -66,7 +66,7 @@ type LegacyPod struct {
 // findProblems adds what no check of a step says. It does no I/O.
 func (r *Report) findProblems() {
 	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
-	switch is := r.Legacy.Shield; {
+	switch is := r.Legacy.ConfigMap; {
 	case r.Legacy.Lock.Elected:
 		if r.Phase == Clean && r.electorLeads() {
 			problem("%s, though the phase is clean: it and a candidate may both lead: end it; if more may start, roll back to phase dual then", r.recordText())

@@ -34,7 +34,7 @@ func RESTConfig(path string) (*rest.Config, error) {
 	}
 	cfg, err := kubeconfig(path).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the way to the API server (kubeconfig %q, KUBECONFIG=%q, a pod's service account, "+
+		return nil, fmt.Errorf("finding the API server (kubeconfig %q, KUBECONFIG=%q, a pod's service account, "+
 			"~/.kube/config): %w: set KUBECONFIG to a file that exists, or run without an election by --leader-elect=false "+
 			"(operator.Options.Disabled)", path, env, errors.Join(err, inCluster))
 	}

@@ -118,7 +118,7 @@ func (e Election) Nothing() bool {
 func (e Election) Phase() record.Phase {
 	var stage record.Stage
 	if e.Legacy != nil {
-		stage = e.Legacy.Shield.Stage
+		stage = e.Legacy.ConfigMap.Stage
 	}
 	if e.Lease != nil {
 		stage = record.ReadStage(e.Lease.Annotations).Later(stage)

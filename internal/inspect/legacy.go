@@ -29,8 +29,9 @@ type Legacy struct {
 
 	// Lock is where the object was looked for and, if no Lease says that, which kind of lock it is.
 	Lock record.Legacy `json:"-"`
-	// Shield is a ConfigMap as package ownerref recognizes it; zero for the object of an election record.
-	Shield ownerref.Record `json:"-"`
+	// ConfigMap is the object as package ownerref recognizes it; zero for Endpoints, and where a Lease says that
+	// the lock is an election record.
+	ConfigMap ownerref.Record `json:"-"`
 	// Ours says that a zonelect program wrote the holder of an election record.
 	Ours bool `json:"-"`
 	// Why is what is odd about the object.
@@ -58,7 +59,7 @@ func (e Election) LegacyLock() (lock record.Legacy, moves bool) {
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) *Legacy {
 	r := ownerref.Recognize(cm)
-	o := &Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), Shield: r, Why: r.Why}
+	o := &Legacy{Kind: r.Kind, Armed: r.Armed, Lingering: r.Lingering(), ConfigMap: r, Why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}

@@ -176,10 +176,10 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 		return elected(annotations), nil
 	}
 	found := recognized(cm)
-	if _, is := annotations[resourcelock.LeaderElectionRecordAnnotationKey]; is {
-		shield := found.Shield
+	if _, elects := annotations[resourcelock.LeaderElectionRecordAnnotationKey]; elects {
+		is := found.ConfigMap
 		found = elected(annotations)
-		found.Shield = shield
+		found.ConfigMap = is
 	}
 	return found, nil
 }

@@ -25,9 +25,9 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         20417, // without comments and blanks
+	"lines of code":         20420, // without comments and blanks
 	"lines of tests":        43899,
-	"tokens of code":        154083,
+	"tokens of code":        154111,
 	"tokens of tests":       381421,
 	"words of Markdown":     27950,
 	"direct requirements":   9,   // of the root module

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -86,9 +85,13 @@ func newRoot(env *environment) *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) { env.begun = true },
 		Annotations:      map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
 	}
-	const example = "Examples:\n{{.Example}}{{end}}"
-	root.SetHelpTemplate("{{.Short}}\n{{if .HasExample}}\n" + example + "\n{{with .Long}}\n{{.}}\n{{end}}\n{{.UsageString}}")
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .HasExample}}\n\n"+example, "", 1))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // with the examples first
+		if c.HasExample() {
+			c.Long, c.Example = c.Short+"\n\nExamples:\n"+c.Example+"\n\n"+c.Long, ""
+		}
+		help(c, args)
+	})
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetIn(env.streams.In)
 	root.SetOut(env.streams.Out)

@@ -538,7 +538,7 @@ var mutants = []mutant{
 		"internal/phase/tracker.go", `if holders := p.Holders(); len(holders) > 0 {`, `if holders := p.Holders(); len(holders) < 0 {`,
 		"migrate/TestM9AMismatchOutlivesThePodThatShowedIt"},
 	{"M9", "what the shield says of legacy holders does not count",
-		"migrate/inspect.go", `range r.Legacy.Shield.Seen {`, `range r.Legacy.Shield.Presumed {`,
+		"migrate/inspect.go", `range r.Legacy.ConfigMap.Seen {`, `range r.Legacy.ConfigMap.Presumed {`,
 		"migrate/TestM9AMismatchOutlivesThePodThatShowedIt"},
 	{"M9", "a legacy holder that was gone before anybody looked is a match",
 		"migrate/inspect.go", `len(h.Labels) == 0 || !parsed`, `len(h.Labels) > 0 && !parsed`,
