@@ -24,6 +24,7 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
 // elector is what both implementations have in common.
@@ -54,10 +55,18 @@ func zonelect(cfg *rest.Config, name, identity string, leading func(context.Cont
 
 func first(election.Takeover) time.Duration { return 0 }
 
-// attending is the candidate that an operator's election uses: it keeps a
-// presence, and knows those of the others.
+// attending is the candidate that an operator's election uses, in a pod: it
+// keeps a presence, and knows those of the others.
 func attending(cfg *rest.Config, name, identity string, leading func(context.Context)) (elector, error) {
-	self := environment.Self{Identity: identity, PodName: identity, PodUID: "uid-of-" + identity, Zone: "za"}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return elector{}, err
+	}
+	pod, err := client.CoreV1().Pods("default").Create(context.Background(), testbed.PodManifest("za", identity, "default", nil), metav1.CreateOptions{})
+	if err != nil {
+		return elector{}, err
+	}
+	self := environment.Self{Identity: identity, PodName: pod.Name, PodUID: string(pod.UID), Zone: "za"}
 	env := &environment.Environment{Config: cfg, Self: self, Namespace: "default", Timing: election.Timing{}.WithDefaults()}
 	lock, presence, err := env.Plain(name)
 	if err != nil {
