@@ -61,10 +61,6 @@ type Options struct {
 	// Config says how to reach the API server. Nil means the first of these that exists: the
 	// files in KUBECONFIG, the service account of the pod, and ~/.kube/config.
 	Config *rest.Config
-	// Servers are URLs of the API server, nearest first, used instead of the config's Host.
-	// All have the same scheme and path, lead to the same cluster, and accept the same
-	// credentials. Behind a proxy only the first is used.
-	Servers []string
 	// Self says what need not be found out about this process.
 	Self SelfOptions
 	// Labels are set on the Lease and on whatever else the election creates: the candidate's
@@ -172,7 +168,7 @@ func (o Options) validate(name string) error {
 // environment returns what the options say of the environment.
 func (o Options) environment() environment.Environment {
 	return environment.Environment{
-		Config: o.Config, Servers: o.Servers, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
+		Config: o.Config, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
 		Labels: o.Labels, Logger: o.Logger,
 	}
 }

@@ -30,7 +30,6 @@ import (
 // Environment is where and as whom a process takes part in elections. Nobody changes it.
 type Environment struct {
 	Config    *rest.Config
-	Servers   []string // instead of the host of Config; none means that
 	Self      Self
 	Namespace string            // of the locks
 	Timing    timing.Timing     // with its defaults
