@@ -168,13 +168,12 @@ func (m *telemetry) renewed(ctx context.Context, took time.Duration, err error) 
 	m.Renewals.Record(ctx, took.Seconds(), m.at(metrics.KeyResult.String(metrics.Result(err))))
 }
 
-// ends names the causes of terms' ends, as context.Cause of the work's context reports them. The first is that of
-// a term whose renewals had no answer.
+// ends names the causes of terms' ends, as context.Cause of the work's context reports them.
 var ends = []struct {
 	name  string
 	cause error
 }{
-	{"unanswered", nil},
+	{"unanswered", errUnanswered},
 	{"lost", ErrLost},
 	{"resigned", ErrResigned},
 	{"handed_over", ErrHandedOver},
@@ -186,10 +185,8 @@ var ends = []struct {
 
 // termEnded counts a term whose work has stopped.
 func (m *telemetry) termEnded(ctx context.Context, cause error) {
-	lost := (*lostError)(nil)
-	unanswered := errors.As(cause, &lost) && lost.unanswered
 	for _, end := range ends {
-		if unanswered || end.cause != nil && errors.Is(cause, end.cause) {
+		if errors.Is(cause, end.cause) {
 			m.countEnd(ctx, end.name, 1)
 			return
 		}
