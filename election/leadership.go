@@ -88,7 +88,8 @@ func (r *run) begin(won acquisition) {
 	l.exchange.supersede()
 	l.exchange.begin()
 	l.work, l.endWork = context.WithCancelCause(l.requests)
-	l.trust = newTrust(l.clock, l.exchange.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(l.trustRanOut()) })
+	expired := func() { l.endWork(l.trustRanOut()) }
+	l.trust = newTrust(l.clock, l.exchange.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, expired)
 	l.term.trust = l.trust
 	l.watchdog = newWorkWatchdog(l.work, l.config, l.term)
 	l.workWatchdog.Store(l.watchdog)

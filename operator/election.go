@@ -209,7 +209,9 @@ func (e *Election) lock(name string) (locks.Lock, error) {
 		e.roster = lock
 		return lock, err
 	}
-	lock, err := env.Shield(name, shield.Config{LegacyName: l.Name, Mode: multilock.Mode(mode), PodSelector: l.PodSelector, LegacyGrace: l.Grace})
+	lock, err := env.Shield(name, shield.Config{
+		LegacyName: l.Name, Mode: multilock.Mode(mode), PodSelector: l.PodSelector, LegacyGrace: l.Grace,
+	})
 	e.roster = lock
 	return lock, err
 }

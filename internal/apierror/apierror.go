@@ -124,7 +124,8 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
 		return "", locks.ErrVersionExpired
 	}
-	if verb == Watch && (hasCause(status, metav1.CauseTypeResourceVersionTooLarge) || strings.Contains(status.Message, "Too large resource version")) {
+	ahead := hasCause(status, metav1.CauseTypeResourceVersionTooLarge) || strings.Contains(status.Message, "Too large resource version")
+	if verb == Watch && ahead {
 		return "the server does not know that version: it lags behind, or was restored from a backup", locks.ErrVersionExpired
 	}
 	return "", nil
@@ -145,7 +146,8 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 	case lacking(verb, status) == "": // an admission rule refuses: its message names the rule
 		return "", locks.ErrForbidden
 	case strings.Contains(status.Message, ownerRefs):
-		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), locks.ErrForbidden
+		return "the server demands the permission to delete what gets owner references " +
+			"(admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), locks.ErrForbidden
 	default:
 		return o.missing(verb), locks.ErrForbidden
 	}
@@ -167,10 +169,11 @@ func lacking(verb string, status metav1.Status) string {
 
 // missing says which permission to grant.
 func (o Object) missing(verb string) string {
-	if o.Namespace == "" {
-		return fmt.Sprintf("needs verb %q on %s (grant it in a ClusterRole and bind that to this user or service account)", verb, o.Resource)
+	where, role := "", "ClusterRole"
+	if o.Namespace != "" {
+		where, role = fmt.Sprintf(" in namespace %q", o.Namespace), "Role"
 	}
-	return fmt.Sprintf("needs verb %q on %s in namespace %q (grant it in a Role and bind that to this user or service account)", verb, o.Resource, o.Namespace)
+	return fmt.Sprintf("needs verb %q on %s%s (grant it in a %s and bind that to this user or service account)", verb, o.Resource, where, role)
 }
 
 // judgeNotFound says what the server did not find. A server that does not know the API
@@ -182,7 +185,8 @@ func (o Object) judgeNotFound(status metav1.Status) (hint string, kind error) {
 	case isAbout(status, o.Resource.Name, o.Name):
 		return fmt.Sprintf("the %s does not exist", o.Kind), locks.ErrConflict
 	default:
-		return fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?", o.Resource.Name, o.GroupVersion()), locks.ErrNoAPI
+		return fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?",
+			o.Resource.Name, o.GroupVersion()), locks.ErrNoAPI
 	}
 }
 

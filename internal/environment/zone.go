@@ -31,7 +31,8 @@ const (
 func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Duration) (string, error) {
 	switch {
 	case node == "":
-		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName), as tokens name it only since Kubernetes 1.30")
+		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName), " +
+			"as tokens name it only since Kubernetes 1.30")
 	case cfg == nil:
 		return "", errors.New("no configuration says how to reach the API server")
 	}

@@ -46,7 +46,7 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 		return nil, errors.New("transport: the rest.Config is nil")
 	}
 	if cfg.Transport != nil {
-		return nil, errors.New("transport: rest.Config.Transport is set, but an election needs connections of its own: use WrapTransport instead")
+		return nil, errors.New("transport: rest.Config.Transport is set, but elections need connections of their own: use WrapTransport")
 	}
 	server, err := address(cfg)
 	if err != nil {
