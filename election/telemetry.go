@@ -55,7 +55,7 @@ func newTelemetry(c Config) (*telemetry, error) {
 		return nil, err
 	}
 	d, can := c.Lock.Describe(), c.Lock.Capabilities()
-	place := metrics.Place(d)
+	place := metrics.Known(metrics.KeyLockKind.String(d.Kind), metrics.KeyNamespace.String(d.Namespace))
 	whole := slices.Concat(place, []attribute.KeyValue{metrics.KeyLock.String(d.Name)})
 	t := &telemetry{
 		Instruments: instruments,
@@ -98,9 +98,7 @@ func (m *telemetry) start(e *Elector, log logr.Logger) (end func()) {
 	}
 	return func() {
 		if registration != nil {
-			if err := registration.Unregister(); err != nil {
-				log.Error(err, "cannot unregister metrics: they may be exported after the end")
-			}
+			_ = registration.Unregister() // that of the SDK never fails
 		}
 		m.leading(context.Background(), nil)
 		m.candidates.Store(nil)

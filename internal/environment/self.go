@@ -90,7 +90,9 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, known Self) 
 		s.outside(log, host)
 	}
 	if s.Zone = cmp.Or(s.Zone, os.Getenv(envZone)); s.Zone == "" {
-		s.findZone(ctx, cfg, log)
+		if s.Zone, err = lookup(ctx, cfg, s.Node, startPatience); err != nil && ctx.Err() == nil {
+			log.Info("continuing without a zone: this candidate is in no preferred zone", "reason", err.Error())
+		}
 	}
 	log.Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace,
 		"pod", s.PodName, "podUID", s.PodUID, "node", s.Node, "zone", s.Zone)

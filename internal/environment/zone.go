@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -52,16 +51,6 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
 	return z, nil
-}
-
-// findZone looks up the zone at the start, and logs why it is not known.
-func (s *Self) findZone(ctx context.Context, cfg *rest.Config, log logr.Logger) {
-	z, err := lookup(ctx, cfg, s.Node, startPatience)
-	if err == nil {
-		s.Zone = z
-	} else if ctx.Err() == nil {
-		log.Info("continuing without a zone: this candidate is in no preferred zone", "reason", err.Error())
-	}
 }
 
 // WatchZone calls tell once the zone of this process becomes known after the start, unless ctx ends first:
