@@ -4,7 +4,6 @@
 package transport
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -59,17 +58,13 @@ func (d *dialer) dial(ctx context.Context, network, addr string, secure bool) (n
 	ctx, done := d.open.until(ctx)
 	defer done()
 	ways, interval := d.ways(addr)
-	name := "" // what a certificate must be made for; empty if none is asked for
-	if secure {
-		name = d.certified(addr)
-	}
 	came, limit, dials, underWay := make(chan dialed), d.options.Patience, 0, 0
 	var errs []error
 	for next := time.NewTimer(0); ; {
 		select {
 		case <-next.C:
 			if underWay < mostDials {
-				go d.try(ctx, network, ways[dials%len(ways)], name, limit, came)
+				go d.try(ctx, network, addr, ways[dials%len(ways)], secure, limit, came)
 				if limit = 2 * d.options.DialInterval << dials; limit <= 0 || limit > d.options.Patience {
 					limit = d.options.Patience
 				}
@@ -97,14 +92,14 @@ func (d *dialer) dial(ctx context.Context, network, addr string, secure bool) (n
 	}
 }
 
-// try makes one dial, and closes its connection if nobody takes it.
-func (d *dialer) try(ctx context.Context, network, to, name string, limit time.Duration, came chan<- dialed) {
+// try makes one dial for a connection to addr, and closes that if nobody takes it.
+func (d *dialer) try(ctx context.Context, network, addr, to string, secure bool, limit time.Duration, came chan<- dialed) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
 	conn, err := d.auth.DialHolder.Dial(limited, network, to)
-	if err == nil && name != "" {
-		conn, err = d.handshake(limited, conn, to, name)
+	if err == nil && secure {
+		conn, err = d.handshake(limited, conn, addr)
 	}
 	if err == nil {
 		d.answered(to, conn, time.Since(began))
@@ -118,17 +113,19 @@ func (d *dialer) try(ctx context.Context, network, to, name string, limit time.D
 	}
 }
 
-func (d *dialer) handshake(ctx context.Context, raw net.Conn, to, name string) (net.Conn, error) {
+func (d *dialer) handshake(ctx context.Context, raw net.Conn, addr string) (net.Conn, error) {
 	config, err := d.tlsConfig()
 	if err == nil {
-		config.ServerName = name
+		if config.ServerName == "" || !strings.EqualFold(addr, d.server) { // a proxy has a name of its own
+			config.ServerName, _, _ = net.SplitHostPort(addr) // http.Transport has split it before
+		}
 		conn := tls.Client(raw, config)
 		if err = conn.HandshakeContext(ctx); err == nil {
 			return conn, nil
 		}
 	}
 	_ = raw.Close() // nothing was sent on it
-	return nil, fmt.Errorf("TLS handshake with %s: %w", to, err)
+	return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
 }
 
 // tlsConfig rereads the certificate files, so that rotated ones are used.
@@ -139,16 +136,6 @@ func (d *dialer) tlsConfig() (*tls.Config, error) {
 		return nil, fmt.Errorf("preparing TLS: %w", err)
 	}
 	return config, nil
-}
-
-// certified returns the name that the certificate of a server at addr must have. The config's name is that of the
-// API server; addr may be a proxy's.
-func (d *dialer) certified(addr string) string {
-	host, _, _ := net.SplitHostPort(addr) // http.Transport has split it before
-	if strings.EqualFold(addr, d.server) {
-		return cmp.Or(d.auth.TLS.ServerName, host)
-	}
-	return host
 }
 
 // ways returns the addresses to dial for a connection to addr, in the order of the dials, and how long the first

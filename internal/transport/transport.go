@@ -139,11 +139,9 @@ func newPool(d *dialer) (*pool, error) {
 			DisableCompression:  d.auth.DisableCompression,
 		}
 	}
-	p := &pool{dial: d, watches: open()}
+	apart := func() *lane { return &lane{open: open, options: d.options, kept: open()} }
+	p := &pool{dial: d, main: apart(), aside: apart(), watches: open()}
 	p.watches.DisableKeepAlives = true
-	for _, l := range []**lane{&p.main, &p.aside} {
-		*l = &lane{open: open, options: d.options, kept: open()}
-	}
 	return p, nil
 }
 
