@@ -46,7 +46,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 		return "", err
 	}
 	look := func(ctx context.Context) (string, error) { return zone.Lookup(ctx, core, node) }
-	z, err := rawapi.Ask(ctx, timing.DefaultRenewInterval, most, look)
+	z, err := rawapi.Ask(ctx, most, look)
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
