@@ -28,7 +28,6 @@ package operator
 //
 //	election.go                     Options.Become          the election of a program that waits to lead; until done, or its context ends
 //	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
-//	election.go                     Election.Run            says now and then that it cannot go on; until the end of Run
 //	internal/events/events.go       Post                    posts Events; until the end of Run
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
 //	group.go                        Group.start             keeps the presence object; until the last election ends
