@@ -57,12 +57,11 @@ func (r *run) free() (free rules.Freeing, delay time.Duration, known bool) {
 
 // perform sends the request that next decided on.
 func (f *following) perform(do step) {
-	limit := f.config.Timing.RenewDeadline // a later answer to a write would leave no trust
 	if do != write {
 		if do == overtake {
 			f.overtake()
 		}
-		read := request{op: opRead, since: f.exchange.unanswered, asOf: f.observer.Newest().Version, limit: limit}
+		read := request{op: opRead, since: f.exchange.unanswered, asOf: f.observer.Newest().Version, limit: f.config.Timing.RenewDeadline}
 		if f.exchange.overtaken > 0 { // a dial and the answer get as long each: the next needs that connection
 			read.limit *= 2
 		}
@@ -83,7 +82,8 @@ func (f *following) perform(do step) {
 	base, record := f.observer.Takeover(f.me, now.awake)
 	record.Details.ProcessLock = f.config.ProcessLock()
 	record.Previous = rules.PreviousOf(f.acquisition.Freeing, now.awake)
-	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: limit})
+	// A later answer than that would leave no trust.
+	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline})
 }
 
 // overtake notes that the request under way is slow or lost. A write may have landed, so

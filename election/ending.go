@@ -187,13 +187,6 @@ func (r *run) trustRanOut() error {
 	return fmt.Errorf("%w within the RenewDeadline of %v", errUnanswered, r.config.Timing.RenewDeadline)
 }
 
-// inSilence reports whether the term was lost but perhaps not the lock, because no news
-// came for too long or somebody emptied the record.
-func (l *leadership) inSilence() bool {
-	var lost *lostError
-	return errors.As(l.cause, &lost) && lost.holder == ""
-}
-
 // returnName puts the holder's name back on a record that somebody emptied, while the work
 // still stops, because client-go takes an empty record at once. The term is over
 // nevertheless, and is no longer trusted. It returns when to look again.
@@ -220,7 +213,8 @@ func (l *leadership) giveUp(again bool) {
 	if l.overrun || !settled || !l.observer.Holds() {
 		return
 	}
-	if again && l.inSilence() && l.observer.Newest().Barred == "" {
+	// The lock may still be this candidate's if no news came for too long, or if somebody emptied the record.
+	if lost := (*lostError)(nil); again && errors.As(l.cause, &lost) && lost.holder == "" && l.observer.Newest().Barred == "" {
 		l.keptTerm = l
 		return
 	}
