@@ -82,7 +82,8 @@ func (f *following) perform(do step) {
 	base, record := f.observer.Takeover(f.me, now.awake)
 	record.Details.ProcessLock = f.config.ProcessLock()
 	record.Previous = rules.PreviousOf(f.acquisition.Freeing, now.awake)
-	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline}) // a later answer would leave no trust
+	// A later answer than that would leave no trust.
+	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline})
 }
 
 // overtake notes that the request under way is slow or lost. A write may have landed, so

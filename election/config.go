@@ -122,7 +122,7 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("%w: the lock has no name", ErrConfig))
 	default:
 		if _, is := c.Lock.(locks.Guardian); is && c.Lock.Capabilities().Guardian == nil {
-			errs = append(errs, fmt.Errorf("%w: the lock has the methods of a Guardian, and its Capabilities do not name it: set Capabilities.Guardian", ErrConfig))
+			errs = append(errs, fmt.Errorf("%w: the lock has a Guardian's methods, and its Capabilities no Guardian: set it", ErrConfig))
 		}
 	}
 	switch n := len(c.Candidate.Identity); {

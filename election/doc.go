@@ -75,23 +75,23 @@ package election
 // otherwise. For those that say "a while" it waits until a StopTimeout after its end began,
 // because they may not obey their context.
 //
-//	guardian.go   run.startGuardian         the guardian; until it returns; the end of Run cancels its context, and Run waits a while
-//	peers.go      watched                   Config.WatchPeers, WatchZone or the health checks; until it returns; the end of Run cancels its context, and Run waits a while
+//	guardian.go   run.startGuardian         the guardian; until it returns, at the end of Run, which waits a while
+//	peers.go      watched                   Config.WatchPeers, WatchZone or the health checks; the same
 //	health.go     Health.watch              says that a check is late; none before that, and Run does not wait for it
-//	watcher.go    watcher.start             one watch of the lock; until it returns; what the next watch says or the end of Run cancels its context, and Run waits a while
+//	watcher.go    watcher.start             one watch of the lock; the same, or until the next watch says something
 //	requester.go  requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
 //	loop.go       run.await                 waits for these at the end of Run; until they have returned, and Run waits a while
 //	term.go       newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
-//	guardian.go   leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
+//	guardian.go   leadership.startAdoption  the guardian's part in a term; until it returns, at the end of the work, and Run waits a while
 //	leading.go    leadership.startWork      the work; until it returns, which the loop waits for
 //	watchdogs.go  workWatchdog.watch        sets the timer below when the work is to stop; none before that, and Run does not wait for it
 //	watchdogs.go  workWatchdog.watch        the same when the trust is over
 //	watchdogs.go  workWatchdog.grace        the same again after a suspension; a timer, and Run does not wait for it
 //	watchdogs.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
 //	ending.go     leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
-//	report.go     Elector.Subscribe         hands transitions to one reader; until the context of Subscribe ends, and Run does not wait for that
+//	report.go     Elector.Subscribe         hands transitions to one reader; until its context ends, and Run does not wait for that
 //	guard.go      guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
-//	guard.go      guard.RoundTrip           closes an upgraded connection when the trust ends or its owner has closed it; none before that, and Run does not wait for it
+//	guard.go      guard.RoundTrip           closes an upgraded connection when the trust ends or its owner has closed it; the same
 
 // Where to look
 //

@@ -184,14 +184,7 @@ func (l *leadership) lose(cause error) {
 }
 
 func (r *run) trustRanOut() error {
-	return &lostError{reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), unanswered: true}
-}
-
-// inSilence reports whether the term was lost but perhaps not the lock, because no news
-// came for too long or somebody emptied the record.
-func (l *leadership) inSilence() bool {
-	var lost *lostError
-	return errors.As(l.cause, &lost) && lost.holder == ""
+	return fmt.Errorf("%w within the RenewDeadline of %v", errUnanswered, r.config.Timing.RenewDeadline)
 }
 
 // returnName puts the holder's name back on a record that somebody emptied, while the work
@@ -220,7 +213,8 @@ func (l *leadership) giveUp(again bool) {
 	if l.overrun || !settled || !l.observer.Holds() {
 		return
 	}
-	if again && l.inSilence() && l.observer.Newest().Barred == "" {
+	// The lock may still be this candidate's if no news came for too long, or if somebody emptied the record.
+	if lost := (*lostError)(nil); again && errors.As(l.cause, &lost) && lost.holder == "" && l.observer.Newest().Barred == "" {
 		l.keptTerm = l
 		return
 	}
@@ -271,15 +265,16 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 		base := r.observer.Newest()
 		ask := request{op: opRead, since: doubt, asOf: base.Version, limit: limit}
 		if !unsure {
+			released := token != 0 && base.Record.Details.Released == token
 			if r.observer.Unproven(time.Now()) {
 				return false // somebody who may still lead has not given it up
 			}
 			if !r.observer.Holds() {
 				// An earlier try may have landed without an answer: nobody else could
 				// have the lock so soon if it had not.
-				return token != 0 && (base.Record.Details.Released == token || lost && base.Record.Holder != "")
+				return released || token != 0 && lost && base.Record.Holder != ""
 			}
-			if lost && (base.Partial || r.observer.Exact() && base.Version.Number != tried) && (token == 0 || base.Record.Details.Released != token) {
+			if lost && (base.Partial || r.observer.Exact() && base.Version.Number != tried) && !released {
 				return false // that try may have freed the lock or the part that is gone, and another may lead
 			}
 			tried = base.Version.Number

@@ -83,12 +83,18 @@ type adopting struct{ *leadership }
 
 func (s adopting) proceed() time.Time { return s.keep(s.yieldIfUnwanted) }
 
+// handle lets the work begin if the guardian permits it.
 func (s adopting) handle(e event) {
-	if e, is := e.(workPermission); is {
-		s.permitWork(e.Permission)
-		return
+	p, is := e.(workPermission)
+	switch {
+	case !is:
+		s.leadership.handle(e)
+	case !p.Granted:
+		s.report.waiting(p.Why)
+	case s.trust.left() > 0:
+		s.report.waiting("")
+		s.startWork()
 	}
-	s.leadership.handle(e)
 }
 
 // startAdoption asks the guardian to adopt the term. Without a guardian the work begins.
@@ -110,17 +116,6 @@ func (l *leadership) startAdoption() {
 		}
 		done <- adoptionOver{err, early}
 	})
-}
-
-// permitWork lets the work begin if the guardian permits it.
-func (s adopting) permitWork(p locks.Permission) {
-	switch {
-	case !p.Granted:
-		s.report.waiting(p.Why)
-	case s.trust.left() > 0:
-		s.report.waiting("")
-		s.startWork()
-	}
 }
 
 // unguarded returns why a term ends after its guardian has returned.

@@ -56,7 +56,7 @@ func (h Health) withDefaults(t Timing) Health {
 
 func (h Health) validate() error {
 	if h.Interval < 0 || h.After < 0 {
-		return fmt.Errorf("%w: Health.Interval is %v and Health.After is %v: use positive durations, or 0 for the default", ErrConfig, h.Interval, h.After)
+		return fmt.Errorf("%w: Health.Interval is %v and Health.After is %v: neither may be negative", ErrConfig, h.Interval, h.After)
 	}
 	return nil
 }

@@ -65,14 +65,14 @@ func (l *leadership) working() bool { return l.workDone != nil }
 
 // begin begins the term that was won.
 func (r *run) begin(won acquisition) {
-	last, timing := won.won(), r.config.Timing
-	again := sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval}
+	last, t := won.won(), r.config.Timing
+	again := sleep.Again{First: t.RenewInterval / 10, Most: t.RenewInterval}
 	l := &leadership{
 		run:     r,
 		last:    last.request,
 		wrote:   last.record,
-		renewAt: rules.Latest(last.sent.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
-		retries: retries(spacing(timing), min(timing.RenewInterval, max(timing.AttemptTimeout, spacing(timing)))),
+		renewAt: rules.Latest(last.sent.awake.Add(t.RenewInterval), time.Now().Add(r.afterWrite())),
+		retries: retries(spacing(t), min(t.RenewInterval, max(t.AttemptTimeout, spacing(t)))),
 		remakes: again,
 		returns: again,
 		term: Term{
@@ -88,14 +88,14 @@ func (r *run) begin(won acquisition) {
 	l.exchange.supersede()
 	l.exchange.begin()
 	l.work, l.endWork = context.WithCancelCause(l.requests)
-	l.trust = newTrust(l.clock, l.exchange.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(l.trustRanOut()) })
+	l.trust = newTrust(l.clock, l.exchange.trustedFrom(last), t.RenewDeadline, t.RenewInterval/4, func() { l.endWork(l.trustRanOut()) })
 	l.term.trust = l.trust
 	l.watchdog = newWorkWatchdog(l.work, l.config, l.term)
 	l.workWatchdog.Store(l.watchdog)
 	l.observer.Won(l.term.Token, last.record)
 	l.keptTerm = nil
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
-		l.noShows[named] = time.Now().Add(8 * timing.LeaseDuration) // its presence may stay for long after its node died
+		l.noShows[named] = time.Now().Add(8 * t.LeaseDuration) // its presence may stay for long after its node died
 	}
 	l.failover = l.report.telemetry.failover(l.report.ctx, won, l.term)
 	l.trace = l.failover.traceparent()

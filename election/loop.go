@@ -157,7 +157,7 @@ func (r *run) await() {
 	select {
 	case <-back:
 	case <-left.C:
-		err := errors.New("a lock, credential plugin, WrapTransport, Dial, guardian, health check or function of Config does not obey its context")
+		err := errors.New("a lock, guardian, credential plugin, WrapTransport, Dial or function of Config does not obey its context")
 		r.report.log.Error(err, "Run returns although something that it started is still running")
 	}
 }

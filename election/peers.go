@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -158,12 +159,9 @@ func (p *pauses) reset() { p.growing.Reset() }
 
 // retries returns delays that grow from first to most, without end and without randomness.
 func retries(first, most time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(first),
-		backoff.WithMaxInterval(most),
-		backoff.WithMaxElapsedTime(0),
-		backoff.WithRandomizationFactor(0),
-	)
+	delays := sleep.Delays(first, most)
+	delays.RandomizationFactor = 0
+	return delays
 }
 
 // spacing is the least time between two writes that may both have landed.

@@ -176,12 +176,13 @@ func (p *reporter) stopping(t Term, cause error) {
 // overran reports that the work did not stop in time, or that part of it may go on by its own word.
 func (p *reporter) overran(t Term, cause error) {
 	p.publish(status.ChangeOverrun, cause, func(s *Status) { s.Overrun = true })
+	const consequence = ": the lock is not released, and the lease runs out"
 	if errors.Is(cause, ErrUnfinished) {
-		p.log.Info("part of the work may still be running: the lock is not released, and the lease runs out", "token", t.Token, "cause", cause.Error())
+		p.log.Info("part of the work may still be running"+consequence, "token", t.Token, "cause", cause.Error())
 		return
 	}
 	p.telemetry.overran(p.ctx)
-	p.log.Error(cause, "the work has not stopped in time: the lock is not released, and the lease runs out", "token", t.Token)
+	p.log.Error(cause, "the work has not stopped in time"+consequence, "token", t.Token)
 }
 
 // stopped reports that the work of a term has returned.

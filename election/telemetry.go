@@ -55,7 +55,7 @@ func newTelemetry(c Config) (*telemetry, error) {
 		return nil, err
 	}
 	d, can := c.Lock.Describe(), c.Lock.Capabilities()
-	place := metrics.Place(d)
+	place := metrics.Known(metrics.KeyLockKind.String(d.Kind), metrics.KeyNamespace.String(d.Namespace))
 	whole := slices.Concat(place, []attribute.KeyValue{metrics.KeyLock.String(d.Name)})
 	t := &telemetry{
 		Instruments: instruments,
@@ -98,9 +98,7 @@ func (m *telemetry) start(e *Elector, log logr.Logger) (end func()) {
 	}
 	return func() {
 		if registration != nil {
-			if err := registration.Unregister(); err != nil {
-				log.Error(err, "cannot unregister metrics: they may be exported after the end")
-			}
+			_ = registration.Unregister() // that of the SDK never fails
 		}
 		m.leading(context.Background(), nil)
 		m.candidates.Store(nil)
@@ -168,13 +166,12 @@ func (m *telemetry) renewed(ctx context.Context, took time.Duration, err error) 
 	m.Renewals.Record(ctx, took.Seconds(), m.at(metrics.KeyResult.String(metrics.Result(err))))
 }
 
-// ends names the causes of terms' ends, as context.Cause of the work's context reports them. The first is that of
-// a term whose renewals had no answer.
+// ends names the causes of terms' ends, as context.Cause of the work's context reports them.
 var ends = []struct {
 	name  string
 	cause error
 }{
-	{"unanswered", nil},
+	{"unanswered", errUnanswered},
 	{"lost", ErrLost},
 	{"resigned", ErrResigned},
 	{"handed_over", ErrHandedOver},
@@ -186,10 +183,8 @@ var ends = []struct {
 
 // termEnded counts a term whose work has stopped.
 func (m *telemetry) termEnded(ctx context.Context, cause error) {
-	lost := (*lostError)(nil)
-	unanswered := errors.As(cause, &lost) && lost.unanswered
 	for _, end := range ends {
-		if unanswered || end.cause != nil && errors.Is(cause, end.cause) {
+		if errors.Is(cause, end.cause) {
 			m.countEnd(ctx, end.name, 1)
 			return
 		}

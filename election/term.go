@@ -44,9 +44,10 @@ type lostError struct {
 	// nobody has it, and if trust ran out: then the lock may still be this candidate's.
 	holder string
 	reason string // in words
-	// unanswered: no renewal was acknowledged for so long that trust ran out.
-	unanswered bool
 }
+
+// errUnanswered says that trust ran out.
+var errUnanswered = &lostError{reason: "no renewal was acknowledged"}
 
 func (e *lostError) Error() string {
 	if e.holder == "" {

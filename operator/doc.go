@@ -26,9 +26,8 @@ package operator
 // These functions start goroutines; a test checks the list against the code. client-go's
 // broadcaster of Events starts its own, until the end of Run.
 //
-//	election.go                     Options.Become          the election, for a program that blocks until it leads; until done, or the end of its context
+//	election.go                     Options.Become          the election of a program that waits to lead; until done, or its context ends
 //	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
-//	election.go                     Election.Run            says now and then that it cannot go on; until the end of Run
 //	internal/events/events.go       Post                    posts Events; until the end of Run
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
 //	group.go                        Group.start             keeps the presence object; until the last election ends

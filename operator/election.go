@@ -209,7 +209,9 @@ func (e *Election) lock(name string) (locks.Lock, error) {
 		e.roster = lock
 		return lock, err
 	}
-	lock, err := env.Shield(name, shield.Config{LegacyName: l.Name, Mode: multilock.Mode(mode), PodSelector: l.PodSelector, LegacyGrace: l.Grace})
+	lock, err := env.Shield(name, shield.Config{
+		LegacyName: l.Name, Mode: multilock.Mode(mode), PodSelector: l.PodSelector, LegacyGrace: l.Grace,
+	})
 	e.roster = lock
 	return lock, err
 }
@@ -259,8 +261,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { tellHealth(transitions, e.roster) })
 	}
-	transitions := e.Subscribe(telling)
-	tellers.Go(func() { remind(e.log, transitions) })
 	if !e.options.NoEvents && e.environment != nil {
 		if err := events.Post(e.environment.Config, e.log, e.Subscribe(telling), &tellers); err != nil {
 			return err
@@ -330,40 +330,4 @@ func (e *Election) LivenessHandler() http.Handler {
 		}
 		_, _ = io.WriteString(w, "ok\n") // a client that has gone needs no answer
 	})
-}
-
-// reminder is how often an election that cannot go on says so.
-const reminder = 5 * time.Minute
-
-// remind says now and then that the election cannot go on, and why, until transitions is closed. The
-// elector itself says that once.
-func remind(log logr.Logger, transitions <-chan election.Transition) {
-	var since time.Time // zero while the election goes on
-	var last election.Status
-	look := time.NewTicker(reminder)
-	defer look.Stop()
-	for {
-		select {
-		case t, more := <-transitions:
-			if !more {
-				return
-			}
-			last = t.Status
-			switch stuck := t.Change != status.ChangeEnded && (last.Problem != nil || last.Waiting != ""); {
-			case !stuck:
-				since = time.Time{}
-			case since.IsZero():
-				since = t.At
-			}
-		case now := <-look.C:
-			log := log.WithValues("lock", last.Lock.String(), "for", now.Sub(since).Round(time.Second).String())
-			switch {
-			case since.IsZero():
-			case last.Problem != nil:
-				log.Error(last.Problem, "still cannot use the lock")
-			default:
-				log.Info("still waiting", "cause", last.Waiting)
-			}
-		}
-	}
 }

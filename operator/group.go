@@ -81,7 +81,7 @@ func (o Options) checkGroup() error {
 		errs = append(errs, errors.New("leader election is disabled: there is nothing to share"))
 	}
 	if mode := o.Legacy.mode(); mode != ModeLease {
-		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", mode, ModeLease))
+		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which no Group shares: use New for each, or mode %s", mode, ModeLease))
 	}
 	return errors.Join(errs...)
 }

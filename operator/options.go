@@ -61,10 +61,6 @@ type Options struct {
 	// Config says how to reach the API server. Nil means the first of these that exists: the
 	// files in KUBECONFIG, the service account of the pod, and ~/.kube/config.
 	Config *rest.Config
-	// Servers are URLs of the API server, nearest first, used instead of the config's Host.
-	// All have the same scheme and path, lead to the same cluster, and accept the same
-	// credentials. Behind a proxy only the first is used.
-	Servers []string
 	// Self says what need not be found out about this process.
 	Self SelfOptions
 	// Labels are set on the Lease and on whatever else the election creates: the candidate's
@@ -116,7 +112,8 @@ var ErrOptions = errors.New("the options cannot be used")
 // flags adds a flag to fs for each field that has one. Fields whose zero value means a
 // default stay zero unless the flag is given, so that other sources of them count.
 func (o *Options) flags(fs *pflag.FlagSet) {
-	elect := fs.VarPF(o.elect(), electFlag, "", "Elect one leader among the replicas. If false, this replica leads at once, without an election.")
+	elect := fs.VarPF(o.elect(), electFlag, "",
+		"Elect one leader among the replicas. If false, this replica leads at once, without an election.")
 	elect.NoOptDefVal = "true"
 	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty: the name that the program gives.")
 	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty: the pod's namespace.")
@@ -126,17 +123,25 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 		{value: &o.Timing.RenewInterval, unlessGiven: t.RenewInterval},
 	}
 	fs.Var(o.named(durations), "leader-elect-timing", "Sets the next three flags by name: default, "+
-		"patient (60s, 54s, 6s: a leader outlives an API outage of 45s) or fast (3s, 2.5s, 0.5s, for a Lease that no client-go candidate shares). "+
-		"A flag that is given wins over the name.")
-	fs.Var(durations[0].flag(), "leader-elect-lease-duration", "How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
-	fs.Var(durations[1].flag(), "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. Shorter than the lease duration by at least the time that the work needs to stop.")
+		"patient (60s, 54s, 6s: a leader outlives an API outage of 45s) or fast (3s, 2.5s, 0.5s, for a Lease that no client-go "+
+		"candidate shares). A flag that is given wins over the name.")
+	fs.Var(durations[0].flag(), "leader-elect-lease-duration",
+		"How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
+	fs.Var(durations[1].flag(), "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. "+
+		"Shorter than the lease duration by at least the time that the work needs to stop.")
 	fs.Var(durations[2].flag(), "leader-elect-retry-period", "How often the leader renews the Lease.")
-	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Preferred zones for the leader, most preferred first.")
+	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones,
+		"Preferred zones for the leader, most preferred first.")
 	l := &o.Legacy
-	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock, "client-go's name for the lock: leases, configmapsleases or endpointsleases. The last two also hold client-go's annotation, in mode dual unless another is set.")
-	fs.StringVar((*string)(&l.Mode), "leader-elect-mode", string(l.Mode), "lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual). The legacy lock is operator-sdk's leader-for-life, unless the resource lock names another.")
+	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock,
+		"client-go's name for the lock: leases, configmapsleases or endpointsleases. "+
+			"The last two also hold client-go's annotation, in mode dual unless another is set.")
+	fs.StringVar((*string)(&l.Mode), "leader-elect-mode", string(l.Mode),
+		"lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual). "+
+			"The legacy lock is operator-sdk's leader-for-life, unless the resource lock names another.")
 	fs.StringVar(&l.Name, "leader-elect-legacy-name", l.Name, "Name of the legacy lock. Empty: the name of the Lease.")
-	fs.StringVar(&l.PodSelector, "leader-elect-pod-selector", l.PodSelector, "Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment.")
+	fs.StringVar(&l.PodSelector, "leader-elect-pod-selector", l.PodSelector,
+		"Label selector of all pods of this operator, old and new. Empty: the selector of the pod's own Deployment.")
 	l.Grace = cmp.Or(l.Grace, legacypods.GraceDefault)
 	fs.Var(l.grace(), "leader-elect-legacy-grace", "How long a node must be silent before a legacy pod on it counts as gone. 0: never.")
 }
@@ -172,7 +177,7 @@ func (o Options) validate(name string) error {
 // environment returns what the options say of the environment.
 func (o Options) environment() environment.Environment {
 	return environment.Environment{
-		Config: o.Config, Servers: o.Servers, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
+		Config: o.Config, Namespace: o.Namespace, Timing: o.Timing.WithDefaults(),
 		Labels: o.Labels, Logger: o.Logger,
 	}
 }
@@ -226,10 +231,12 @@ func (l Legacy) check() error {
 	}
 	switch _, two := annotated[l.ResourceLock]; {
 	case two && l.Mode == ModeLease:
-		errs = append(errs, fmt.Errorf("mode %s holds a Lease alone, and resource lock %s is two objects: leave one of them out", l.Mode, l.ResourceLock))
+		errs = append(errs, fmt.Errorf("mode %s holds a Lease alone, and resource lock %s is two objects: leave one of them out",
+			l.Mode, l.ResourceLock))
 	case two || l.ResourceLock == "" || l.ResourceLock == "leases":
 	case l.ResourceLock == "configmaps" || l.ResourceLock == "endpoints":
-		errs = append(errs, fmt.Errorf("resource lock %[1]s has no Lease: use %[1]sleases, which also keeps candidates with %[1]s away; with --leader-elect-mode=auto it can leave the old lock behind", l.ResourceLock))
+		errs = append(errs, fmt.Errorf("resource lock %[1]s has no Lease: use %[1]sleases, which also keeps candidates with %[1]s away; "+
+			"with --leader-elect-mode=auto it can leave the old lock behind", l.ResourceLock))
 	default:
 		errs = append(errs, fmt.Errorf("resource lock %q is unknown: use leases, configmapsleases or endpointsleases", l.ResourceLock))
 	}

@@ -24,9 +24,8 @@ var ErrNoZone = errors.New("the node has no zone label")
 // cannot do that sends the whole node, which works too.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
 
-// Lookup returns the zone of a node: its label topology.kubernetes.io/zone, or the older
-// failure-domain.beta.kubernetes.io/zone. core is a client of the core/v1 API, such as
-// clientset.CoreV1().RESTClient(). It makes one request without retries, bounded only by ctx.
+// Lookup returns the zone of a node: its label topology.kubernetes.io/zone. core is a client of the core/v1 API,
+// such as clientset.CoreV1().RESTClient(). It makes one request without retries, bounded only by ctx.
 //
 // Errors wrap ErrNoZone, locks.ErrForbidden if the permission to get the node is missing, or
 // the client's error. After any of them a caller should go on without a zone.
@@ -50,10 +49,8 @@ func Lookup(ctx context.Context, core rest.Interface, node string) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
-	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone} {
-		if z := object.Labels[label]; z != "" {
-			return z, nil
-		}
+	if z := object.Labels[corev1.LabelTopologyZone]; z != "" {
+		return z, nil
 	}
 	return "", fmt.Errorf("looking up the zone of node %q: %w %s", node, ErrNoZone, corev1.LabelTopologyZone)
 }

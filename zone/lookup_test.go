@@ -31,12 +31,10 @@ func object(kind, version string, labels apitest.Object) apitest.Object {
 }
 
 func TestTheZoneIsANodesLabel(t *testing.T) {
-	const now, before = corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone
+	labels := apitest.Object{corev1.LabelTopologyZone: "z1"}
 	for name, node := range map[string]apitest.Object{
-		"labels only": object("PartialObjectMetadata", "meta.k8s.io/v1", apitest.Object{now: "z1"}),
-		"whole node":  object("Node", "v1", apitest.Object{now: "z1"}),
-		"old label":   object("Node", "v1", apitest.Object{before: "z1"}),
-		"both":        object("Node", "v1", apitest.Object{before: "old", now: "z1"}),
+		"labels only": object("PartialObjectMetadata", "meta.k8s.io/v1", labels),
+		"whole node":  object("Node", "v1", labels),
 	} {
 		if got, err := lookup(t, answering(200, node)); err != nil || got != "z1" {
 			t.Errorf("%s: zone %q, %v", name, got, err)

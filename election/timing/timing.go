@@ -140,7 +140,7 @@ func (t Timing) inRange() error {
 		}
 	}
 	if !(t.MaxClockDrift >= 0 && t.MaxClockDrift <= mostDrift) { // nor NaN
-		errs = append(errs, fmt.Errorf("%w: MaxClockDrift is %v, must be a fraction from 0 to %v, such as 0.01 for 1 %%", ErrInvalid, t.MaxClockDrift, mostDrift))
+		errs = append(errs, fmt.Errorf("%w: MaxClockDrift is %v, must be from 0 to %v: 0.01 is 1 %%", ErrInvalid, t.MaxClockDrift, mostDrift))
 	}
 	return errors.Join(errs...)
 }
@@ -154,12 +154,13 @@ func (t Timing) wholeSeconds() error {
 }
 
 func (t Timing) renewalFits() error {
-	over := t.RenewInterval + t.AttemptTimeout - t.RenewDeadline
-	if over <= 0 {
+	least := t.RenewInterval + t.AttemptTimeout
+	if least <= t.RenewDeadline {
 		return nil
 	}
-	return fmt.Errorf("%w: RenewInterval %v + AttemptTimeout %v is %v more than RenewDeadline %v, so that the term ends before a renewal has had its time: use a RenewDeadline of at least %v, and of %v if one lost request is not to end the term",
-		ErrInvalid, t.RenewInterval, t.AttemptTimeout, over, t.RenewDeadline, t.RenewInterval+t.AttemptTimeout, t.RenewInterval+2*t.AttemptTimeout)
+	return fmt.Errorf("%w: RenewInterval %v + AttemptTimeout %v is %v more than RenewDeadline %v: use a RenewDeadline of at least %v, "+
+		"and of %v if one lost request is not to end the term",
+		ErrInvalid, t.RenewInterval, t.AttemptTimeout, least-t.RenewDeadline, t.RenewDeadline, least, least+t.AttemptTimeout)
 }
 
 func (t Timing) stopFits() error {
@@ -171,8 +172,8 @@ func (t Timing) stopFits() error {
 	if t.sharedSecond() > 0 {
 		shared = " + 1s (RenewInterval is below 1s and client-go candidates may share the lock: set Exclusive if none does)"
 	}
-	return fmt.Errorf("%w: RenewDeadline %v + StopGrace %v + drift %v%s is %v more than LeaseDuration %v, so that two could lead: use a LeaseDuration of at least %v",
-		ErrInvalid, t.RenewDeadline, t.StopGrace, t.drift(), shared, lacks, t.LeaseDuration, t.leastLease())
+	return fmt.Errorf("%w: RenewDeadline %v + StopGrace %v + drift %v%s is %v more than LeaseDuration %v, so that two could lead: "+
+		"use a LeaseDuration of at least %v", ErrInvalid, t.RenewDeadline, t.StopGrace, t.drift(), shared, lacks, t.LeaseDuration, t.leastLease())
 }
 
 // lacks is how much longer the LeaseDuration would have to be, by the drift that it has now.

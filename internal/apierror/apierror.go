@@ -71,17 +71,6 @@ func (e *requestError) Timeout() bool {
 		errors.As(e.err, &t) && t.Timeout()
 }
 
-// statusError is one that the server answered with.
-type statusError struct {
-	*requestError
-	code int
-}
-
-func (e *statusError) Unwrap() error { return e.requestError }
-
-// StatusCode returns the HTTP status that the server sent.
-func (e *statusError) StatusCode() int { return e.code }
-
 // Explain wraps the error of a request with what was tried and what to do.
 // It returns nil for nil.
 func (o Object) Explain(verb string, err error) error {
@@ -90,44 +79,43 @@ func (o Object) Explain(verb string, err error) error {
 	}
 	e := &requestError{what: fmt.Sprintf("%s: %s", o, verb), err: err}
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		return e
+	if errors.As(err, &answer) {
+		e.judge(o, verb, answer.Status())
 	}
-	status := answer.Status()
-	e.hint, e.kind = o.judge(verb, status, err)
-	if lacks := lacking(verb, status); lacks != "" && errors.Is(e.kind, locks.ErrForbidden) {
-		e.lacks = Missing{lacks, o.Namespace, o.Resource}
-	}
-	if status.Code == 0 {
-		return e
-	}
-	return &statusError{e, int(status.Code)}
+	return e
 }
 
-// judge interprets an answer: what to do, and which sentinel fits.
-func (o Object) judge(verb string, status metav1.Status, err error) (hint string, kind error) {
+// judge interprets an answer: what to do, which sentinel fits, and which permission is missing.
+func (e *requestError) judge(o Object, verb string, status metav1.Status) {
 	switch status.Code {
 	case http.StatusUnauthorized:
-		return "the server does not accept this client's credentials: is the token expired, or the kubeconfig that of another cluster?", nil
+		e.hint = "the server does not accept this client's credentials: is the token expired, or the kubeconfig that of another cluster?"
 	case http.StatusForbidden:
-		return o.judgeForbidden(verb, status)
+		e.judgeForbidden(o, verb, status)
 	case http.StatusNotFound:
-		return o.judgeNotFound(status)
+		e.judgeNotFound(o, status)
 	case http.StatusConflict:
 		// The details of a deletion's precondition name the kind, those of all others the resource. A
 		// conflict about a quota, which many requests use at a time, names that; a webhook's names nothing.
-		if about := status.Details; about == nil || about.Kind != o.Resource.Name && about.Kind != o.Kind {
-			return "", nil
+		if about := status.Details; about != nil && (about.Kind == o.Resource.Name || about.Kind == o.Kind) {
+			e.kind = locks.ErrConflict
 		}
-		return "", locks.ErrConflict
+	default:
+		if verb == Watch {
+			e.judgeWatch(status)
+		}
 	}
-	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
-		return "", locks.ErrVersionExpired
+}
+
+// judgeWatch tells a watch that cannot start from its version from others that fail.
+func (e *requestError) judgeWatch(status metav1.Status) {
+	switch {
+	case apierrors.IsGone(e.err), apierrors.IsResourceExpired(e.err):
+		e.kind = locks.ErrVersionExpired
+	case hasCause(status, metav1.CauseTypeResourceVersionTooLarge), strings.Contains(status.Message, "Too large resource version"):
+		e.kind = locks.ErrVersionExpired
+		e.hint = "the server does not know that version: it lags behind, or was restored from a backup"
 	}
-	if verb == Watch && (hasCause(status, metav1.CauseTypeResourceVersionTooLarge) || strings.Contains(status.Message, "Too large resource version")) {
-		return "the server does not know that version: it lags behind, or was restored from a backup", locks.ErrVersionExpired
-	}
-	return "", nil
 }
 
 // ownerRefs is the beginning of the message of the admission plugin
@@ -136,53 +124,45 @@ const ownerRefs = "cannot set an ownerRef on a resource you can't delete"
 
 // judgeForbidden tells a missing permission from a refusal by admission: RBAC says "cannot", the verb and
 // the resource.
-func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, kind error) {
+func (e *requestError) judgeForbidden(o Object, verb string, status metav1.Status) {
+	says := func(text string) bool { return strings.Contains(status.Message, text) }
+	e.kind = locks.ErrForbidden
 	switch {
 	case hasCause(status, corev1.NamespaceTerminatingCause):
-		return fmt.Sprintf("namespace %q is being deleted", o.Namespace), nil
-	case strings.Contains(status.Message, " cannot impersonate "):
-		return "the client's configuration says to impersonate somebody", locks.ErrForbidden
-	case lacking(verb, status) == "": // an admission rule refuses: its message names the rule
-		return "", locks.ErrForbidden
-	case strings.Contains(status.Message, ownerRefs):
-		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), locks.ErrForbidden
-	default:
-		return o.missing(verb), locks.ErrForbidden
-	}
+		e.hint, e.kind = fmt.Sprintf("namespace %q is being deleted", o.Namespace), nil
+	case says(" cannot impersonate "):
+		e.hint = "the client's configuration says to impersonate somebody"
+	case says(ownerRefs):
+		e.lacks = Missing{Delete, o.Namespace, o.Resource}
+		e.hint = "the server demands the permission to delete what gets owner references " +
+			"(admission plugin OwnerReferencesPermissionEnforcement): " + e.lacks.grant()
+	case says(" cannot " + verb + " resource"), hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
+		e.lacks = Missing{verb, o.Namespace, o.Resource}
+		e.hint = e.lacks.grant()
+	} // else an admission rule refuses: its message names the rule
 }
 
-// lacking returns the verb whose permission is missing, or nothing if the server refuses for
-// another reason.
-func lacking(verb string, status metav1.Status) string {
-	switch {
-	case strings.Contains(status.Message, " cannot impersonate "):
-		return ""
-	case strings.Contains(status.Message, ownerRefs):
-		return Delete
-	case strings.Contains(status.Message, " cannot "+verb+" resource") || hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
-		return verb
+// grant says how to get the permission.
+func (m Missing) grant() string {
+	what, role := m.Resource.String(), "ClusterRole"
+	if m.Namespace != "" {
+		what, role = fmt.Sprintf("%s in namespace %q", what, m.Namespace), "Role"
 	}
-	return ""
-}
-
-// missing says which permission to grant.
-func (o Object) missing(verb string) string {
-	if o.Namespace == "" {
-		return fmt.Sprintf("needs verb %q on %s (grant it in a ClusterRole and bind that to this user or service account)", verb, o.Resource)
-	}
-	return fmt.Sprintf("needs verb %q on %s in namespace %q (grant it in a Role and bind that to this user or service account)", verb, o.Resource, o.Namespace)
+	return fmt.Sprintf("needs verb %q on %s (grant it in a %s and bind that to this user or service account)", m.Verb, what, role)
 }
 
 // judgeNotFound says what the server did not find. A server that does not know the API
 // answers without naming the object.
-func (o Object) judgeNotFound(status metav1.Status) (hint string, kind error) {
+func (e *requestError) judgeNotFound(o Object, status metav1.Status) {
 	switch {
 	case o.Namespace != "" && isAbout(status, "namespaces", o.Namespace):
-		return fmt.Sprintf("namespace %q does not exist: create it, or set another", o.Namespace), nil
+		e.hint = fmt.Sprintf("namespace %q does not exist: create it, or set another", o.Namespace)
 	case isAbout(status, o.Resource.Name, o.Name):
-		return fmt.Sprintf("the %s does not exist", o.Kind), locks.ErrConflict
+		e.hint, e.kind = fmt.Sprintf("the %s does not exist", o.Kind), locks.ErrConflict
 	default:
-		return fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?", o.Resource.Name, o.GroupVersion()), locks.ErrNoAPI
+		e.kind = locks.ErrNoAPI
+		e.hint = fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?",
+			o.Resource.Name, o.GroupVersion())
 	}
 }
 

@@ -5,8 +5,8 @@
 // package election fits, and what to do.
 //
 // Every error that [Object.Explain] returns has the method Timeout() bool, which says whether
-// time ran out, here or at the server. If the server answered, it also has StatusCode() int
-// with the HTTP status.
+// time ran out, here or at the server. If the server answered, it wraps an APIStatus of
+// k8s.io/apimachinery/pkg/api/errors.
 package apierror
 
 import "strings"

@@ -327,7 +327,8 @@ func Reply(w http.ResponseWriter, code int, body any) {
 
 // Status is an error as the API server words it.
 func Status(code int, reason, message, kind, name string, causes ...string) Object {
-	o := Object{"kind": "Status", "apiVersion": "v1", "metadata": Object{}, "status": "Failure", "message": message, "reason": reason, "code": code}
+	o := Object{"kind": "Status", "apiVersion": "v1", "metadata": Object{}, "status": "Failure"}
+	o["message"], o["reason"], o["code"] = message, reason, code
 	if kind != "" || len(causes) > 0 {
 		list := []any{}
 		for _, c := range causes {

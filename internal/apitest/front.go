@@ -185,7 +185,8 @@ func (f *Front) await(ctx context.Context, version int) int {
 }
 
 func tooLarge(wanted, at int) Object {
-	status := Status(http.StatusGatewayTimeout, "Timeout", fmt.Sprintf("Too large resource version: %d, current: %d", wanted, at), "", "", "ResourceVersionTooLarge")
+	message := fmt.Sprintf("Too large resource version: %d, current: %d", wanted, at)
+	status := Status(http.StatusGatewayTimeout, "Timeout", message, "", "", "ResourceVersionTooLarge")
 	status["details"].(Object)["retryAfterSeconds"] = 1
 	return status
 }

@@ -70,7 +70,10 @@ func (a *Server) list(path string, q url.Values, from *view) (int, any) {
 		a.pages[more] = page{rest.number, items[limit:]}
 		items = items[:limit]
 	}
-	return http.StatusOK, json.RawMessage(fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d","continue":%q},"items":[%s%s%s]}`, rest.number, more, "\n", bytes.Join(items, []byte(",\n")), "\n"))
+	all := bytes.Join(items, []byte(",\n"))
+	return http.StatusOK, json.RawMessage(fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d","continue":%q},"items":[
+%s
+]}`, rest.number, more, all))
 }
 
 // page is what is left of a list.
@@ -107,7 +110,8 @@ func verbOf(r *http.Request) string {
 // Forbidden is the answer to a request that RBAC does not allow.
 func Forbidden(verb, path string) (int, Object) {
 	resource := parse(path).resource
-	return http.StatusForbidden, Status(http.StatusForbidden, "Forbidden", resource+` is forbidden: User "jane" cannot `+verb+" resource", resource, "")
+	message := fmt.Sprintf(`%s is forbidden: User "jane" cannot %s resource`, resource, verb)
+	return http.StatusForbidden, Status(http.StatusForbidden, "Forbidden", message, resource, "")
 }
 
 // Put creates or replaces an object behind the client's back, exactly as given except for its

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,15 +44,11 @@ func (e *Environment) Clients() (*Clients, error) {
 	if err := errors.Join(e.Timing.Validate(), record.CheckLabels(e.Labels)); err != nil {
 		return nil, err
 	}
-	cfg := rest.CopyConfig(e.Config)
-	if len(e.Servers) > 0 {
-		cfg.Host = e.Servers[0]
-	}
-	cfg = Named(cfg)
+	cfg := Named(e.Config)
 	if !strings.HasSuffix(cfg.UserAgent, electing) {
 		cfg.UserAgent += electing
 	}
-	tr, err := transport.New(cfg, transport.Options{AttemptTimeout: e.Timing.AttemptTimeout, Patience: e.Timing.RenewDeadline, Servers: e.Servers})
+	tr, err := transport.New(cfg, transport.Options{AttemptTimeout: e.Timing.AttemptTimeout, Patience: e.Timing.RenewDeadline})
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +90,24 @@ func Named(cfg *rest.Config) *rest.Config {
 		cfg.WarningHandler = cmp.Or[rest.WarningHandler](cfg.WarningHandler, rest.NoWarnings{})
 	}
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
-	host, user := transport.SplitUser(cfg.Host)
+	host, user := splitUser(cfg.Host)
 	cfg.Host = host
 	if user != nil && cfg.Username == "" && cfg.BearerToken == "" && cfg.BearerTokenFile == "" {
 		cfg.Username = user.Username()
 		cfg.Password, _ = user.Password()
 	}
 	return cfg
+}
+
+// splitUser returns an address without its user and password, and those, or nil if there are none.
+func splitUser(address string) (bare string, user *url.Userinfo) {
+	if !strings.Contains(address, "://") {
+		address = "//" + address
+	}
+	u, err := url.Parse(address)
+	if err == nil {
+		user, u.User = u.User, nil
+		address = u.String()
+	}
+	return strings.TrimPrefix(address, "//"), user
 }

@@ -30,7 +30,6 @@ import (
 // Environment is where and as whom a process takes part in elections. Nobody changes it.
 type Environment struct {
 	Config    *rest.Config
-	Servers   []string // instead of the host of Config; none means that
 	Self      Self
 	Namespace string            // of the locks
 	Timing    timing.Timing     // with its defaults
@@ -51,7 +50,7 @@ func (e Environment) Find(ctx context.Context, known Self) (*Environment, error)
 		return nil, err
 	}
 	if e.Namespace = cmp.Or(e.Namespace, e.Self.Namespace); e.Namespace == "" {
-		return nil, errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
+		return nil, errors.New("the namespace of the lock is not known: set POD_NAMESPACE or --leader-elect-resource-namespace")
 	}
 	return &e, nil
 }
@@ -94,7 +93,7 @@ func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 func (e *Environment) Shield(name string, c shield.Config) (*shield.Lock, error) {
 	clients, err := e.Clients()
 	if own := e.Self.Namespace; err == nil && own != "" && own != e.Namespace {
-		err = fmt.Errorf("this pod is in namespace %s: legacy pods, the ConfigMap that they own and the candidates' presences are where the Lease is: use that namespace for the lock", own)
+		err = fmt.Errorf("this pod is in namespace %s: use that for the lock, which must be where the legacy pods and their ConfigMap are", own)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy ConfigMap: %w", e.Namespace, name, err)

@@ -72,8 +72,8 @@ func lockOf(e *Environment, name string) (*lease.Lock, error) {
 }
 
 // at returns an environment with timeouts that no test reaches.
-func at(cfg *rest.Config, servers ...string) *Environment {
-	return &Environment{Config: cfg, Servers: servers, Namespace: "ns", Timing: slow.WithDefaults()}
+func at(cfg *rest.Config) *Environment {
+	return &Environment{Config: cfg, Namespace: "ns", Timing: slow.WithDefaults()}
 }
 
 var slow = timing.Timing{LeaseDuration: time.Hour, RenewDeadline: 30 * time.Minute, RenewInterval: 10 * time.Minute}
@@ -136,11 +136,11 @@ func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
 	}
 }
 
-func TestServersReplaceTheHost(t *testing.T) {
+func TestTheUserAgentIsClientGosIfTheConfigNamesNone(t *testing.T) {
 	s := serve(t)
 	cfg := s.config()
-	cfg.Host, cfg.UserAgent = "https://nowhere.invalid", ""
-	lock, err := lockOf(at(cfg, "https://127.0.0.1:1", s.URL), "lock")
+	cfg.UserAgent = ""
+	lock, err := lockOf(at(cfg), "lock")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestServersReplaceTheHost(t *testing.T) {
 	if got := s.seen[0].UserAgent(); !strings.Contains(got, "kubernetes") || !strings.HasSuffix(got, "/leader-election") {
 		t.Errorf("user agent %q, want client-go's", got)
 	}
-	if cfg.Host != "https://nowhere.invalid" || cfg.APIPath != "" {
+	if cfg.UserAgent != "" || cfg.APIPath != "" {
 		t.Errorf("the config was changed: %+v", cfg)
 	}
 }
@@ -168,7 +168,6 @@ func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
 		"unlawful time":  {&Environment{Config: good, Namespace: "ns", Timing: timing.Timing{LeaseDuration: time.Second}.WithDefaults()}, "lock", timing.ErrInvalid, "RenewDeadline"},
 		"no name":        {at(good), "", nil, "name is empty"},
 		"no namespace":   {&Environment{Config: good, Timing: slow.WithDefaults()}, "lock", nil, "namespace is empty"},
-		"mixed servers":  {at(good, "https://a", "http://b"), "lock", nil, "same scheme"},
 		"both passwords": {at(&rest.Config{Host: "https://a", BearerToken: "t", Username: "u"}), "lock", nil, "authentication"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,5 +176,24 @@ func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
 				t.Errorf("%v, want an error that says %q", err, tc.says)
 			}
 		})
+	}
+}
+
+func TestTheUserInAnAddressIsTakenOut(t *testing.T) {
+	for address, want := range map[string][3]string{
+		"https://jane:pa%40ss@api:6443/x": {"https://api:6443/x", "jane", "pa@ss"},
+		"jane:pass@api":                   {"api", "jane", "pass"},
+		"https://jane@api?q=a@b":          {"https://api?q=a@b", "jane", ""},
+	} {
+		bare, user := splitUser(address)
+		password, _ := user.Password()
+		if bare != want[0] || user.Username() != want[1] || password != want[2] {
+			t.Errorf("%q is %q, %q, %q", address, bare, user.Username(), password)
+		}
+	}
+	for _, address := range []string{"", "api:6443", "https://api/a@b", "https://[::1]:6443#@"} {
+		if bare, user := splitUser(address); bare != address || user != nil {
+			t.Errorf("%q is %q, %v", address, bare, user)
+		}
 	}
 }

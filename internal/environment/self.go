@@ -90,7 +90,9 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, known Self) 
 		s.outside(log, host)
 	}
 	if s.Zone = cmp.Or(s.Zone, os.Getenv(envZone)); s.Zone == "" {
-		s.findZone(ctx, cfg, log)
+		if s.Zone, err = lookup(ctx, cfg, s.Node, startPatience); err != nil && ctx.Err() == nil {
+			log.Info("continuing without a zone: this candidate is in no preferred zone", "reason", err.Error())
+		}
 	}
 	log.Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace,
 		"pod", s.PodName, "podUID", s.PodUID, "node", s.Node, "zone", s.Zone)
@@ -110,7 +112,8 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 		token = bound{}
 	}
 	if s.PodName = cmp.Or(s.PodName, token.Pod.Name, env.Name); s.PodName == "" {
-		log.Info("the pod's name is not known: using the host name, which is wrong with hostNetwork; mount the token of the service account, or set POD_NAME by the downward API (fieldRef metadata.name)", "hostName", host)
+		log.Info("the pod's name is not known: using the host name, which is wrong with hostNetwork; "+remedy("POD_NAME", "name"),
+			"hostName", host)
 		s.PodName = host
 	}
 	if own := token.Pod; own.Name != "" && (env.Name != "" && env.Name != own.Name || env.UID != "" && env.UID != own.UID) {
@@ -123,14 +126,16 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 		}
 	}
 	if s.PodUID == "" {
-		log.Info("the pod's UID is not known: status cannot tell whether this pod is ready, and a migration off leader-for-life fails; mount the token of the service account, or set POD_UID by the downward API (fieldRef metadata.uid)")
+		log.Info("the pod's UID is not known: status cannot tell whether this pod is ready, and a migration off leader-for-life fails; " +
+			remedy("POD_UID", "uid"))
 	}
 	if token.Pod.Name != s.PodName {
 		token = bound{} // the program says that this process is of another pod
 	}
 	s.Node = cmp.Or(s.Node, token.Node.Name, os.Getenv(envNode))
 	if env := os.Getenv(envNamespace); env != "" && token.Namespace != "" && env != token.Namespace {
-		log.Info("POD_NAMESPACE is not the pod's namespace: the lock is in POD_NAMESPACE, where other candidates cannot see this one", "POD_NAMESPACE", env, "pod's", token.Namespace)
+		log.Info("the lock is in POD_NAMESPACE, which is not the pod's namespace: other candidates cannot see this one",
+			"POD_NAMESPACE", env, "pod's", token.Namespace)
 	}
 	mounted, _ := os.ReadFile(namespaceFile) // none without a service account
 	s.Namespace = cmp.Or(s.Namespace, os.Getenv(envNamespace), token.Namespace, strings.TrimSpace(string(mounted)))
@@ -145,8 +150,14 @@ func (s *Self) outside(log logr.Logger, host string) {
 	user, namespace := kubeconfigUser()
 	s.Namespace = cmp.Or(s.Namespace, namespace)
 	s.Node = cmp.Or(s.Node, os.Getenv(envNode))
-	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
+	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): the identity names the host and the kubeconfig's user",
+		"hostName", host, "user", user, "namespace", s.Namespace)
 	s.identify(host, user)
+}
+
+// remedy says how a pod gets to know something of its metadata.
+func remedy(variable, field string) string {
+	return fmt.Sprintf("mount the token of the service account, or set %s by the downward API (fieldRef metadata.%s)", variable, field)
 }
 
 // unreadable are characters that would make an identity hard to read or to split.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -31,7 +30,8 @@ const (
 func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Duration) (string, error) {
 	switch {
 	case node == "":
-		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName), as tokens name it only since Kubernetes 1.30")
+		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName), " +
+			"as tokens name it only since Kubernetes 1.30")
 	case cfg == nil:
 		return "", errors.New("no configuration says how to reach the API server")
 	}
@@ -46,21 +46,11 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 		return "", err
 	}
 	look := func(ctx context.Context) (string, error) { return zone.Lookup(ctx, core, node) }
-	z, err := rawapi.Ask(ctx, timing.DefaultRenewInterval, most, look)
+	z, err := rawapi.Ask(ctx, most, look)
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
 	return z, nil
-}
-
-// findZone looks up the zone at the start, and logs why it is not known.
-func (s *Self) findZone(ctx context.Context, cfg *rest.Config, log logr.Logger) {
-	z, err := lookup(ctx, cfg, s.Node, startPatience)
-	if err == nil {
-		s.Zone = z
-	} else if ctx.Err() == nil {
-		log.Info("continuing without a zone: this candidate is in no preferred zone", "reason", err.Error())
-	}
 }
 
 // WatchZone calls tell once the zone of this process becomes known after the start, unless ctx ends first:

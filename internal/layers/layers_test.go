@@ -78,7 +78,7 @@ var house = map[string]string{
 	"internal/plain": "logr",
 	"internal/presence": "backoff kubernetes logr election/timing internal/apierror internal/rawapi internal/record " +
 		"internal/sleep internal/transport/live locks",
-	"internal/rawapi":         "kubernetes internal/apierror internal/record internal/transport/live locks",
+	"internal/rawapi":         "kubernetes internal/apierror internal/record internal/transport/live",
 	"internal/record":         "kubernetes logr locks",
 	"internal/requests":       "locks",
 	"internal/sleep":          "backoff",

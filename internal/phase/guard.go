@@ -110,8 +110,7 @@ var ErrPhase = errors.New("not in this phase")
 // the ConfigMap may not be read, it returns nil and logs that. It has as much patience with the
 // server as the election.
 func (g *Guard) checkNoLegacy(ctx context.Context) error {
-	t := g.timing
-	r, err := rawapi.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, g.configMap.Read) // the dial and the answer may take a RenewDeadline each
+	r, err := rawapi.Ask(ctx, 2*g.timing.RenewDeadline, g.configMap.Read) // the dial and the answer may take a RenewDeadline each
 	switch {
 	case errors.Is(err, locks.ErrForbidden):
 		g.log.Info("it is not known whether a legacy ConfigMap exists: this candidate may not read it", "cause", err.Error())

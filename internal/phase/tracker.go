@@ -112,5 +112,5 @@ func (p *Tracker) LegacyLock() record.Legacy { return p.read().noted }
 
 // Phases returns the latest phase that was seen, and all that there are: see [locks.Capabilities].
 func (p *Tracker) Phases() (now string, all []string) {
-	return string(p.Stage().Phase), record.PhaseNames()
+	return string(p.Stage().Phase), record.PhaseNames
 }

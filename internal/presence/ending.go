@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -29,7 +28,7 @@ var errPodEnds = errors.New(podEnds)
 // candidate learns of that before the process gets its signal, if it may watch its pod, and otherwise
 // only by the signal.
 func (k *Keeper) watchPod(ctx context.Context) {
-	pod := rawapi.New[corev1.Pod](k.config.Core, apierror.Object{Resource: apierror.Pods, Namespace: k.config.Namespace, Name: k.config.Says.Pod.Name})
+	pod := k.config.Says.Pod.object(k.config.Core, k.config.Namespace)
 	for ctx.Err() == nil {
 		err := pod.Watch(ctx, 0, func(_ context.Context, e rawapi.Event[*corev1.Pod]) error {
 			if e.Type != watch.Bookmark && e.Object.UID == k.config.Says.Pod.UID && e.Object.DeletionTimestamp != nil {

@@ -11,10 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-
-	"github.com/zonelect/zonelect/internal/apierror"
-	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -82,8 +78,7 @@ func (k *Keeper) tidy(ctx context.Context) {
 func (k *Keeper) remove(ctx context.Context, o Object, version string) (permitted bool) {
 	limited, cancel := context.WithTimeout(ctx, k.config.Timing.AttemptTimeout)
 	defer cancel()
-	object := rawapi.New[coordinationv1.Lease](k.config.Client, apierror.Object{Resource: apierror.Leases, Namespace: k.config.Namespace, Name: o.Name})
-	if err := object.Delete(limited, o.UID, version); !errors.Is(err, locks.ErrForbidden) {
+	if err := o.object(k.config.Client, k.config.Namespace).Delete(limited, o.UID, version); !errors.Is(err, locks.ErrForbidden) {
 		return true
 	}
 	k.config.Logger.Info("presences of ended candidates remain, and are ignored: this candidate may not delete Leases", "presence", o.Name)

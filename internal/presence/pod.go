@@ -28,6 +28,11 @@ type Pod struct {
 	UID  types.UID
 }
 
+// object is the pod in the API.
+func (p Pod) object(core rest.Interface, namespace string) rawapi.Object[corev1.Pod, *corev1.Pod] {
+	return rawapi.New[corev1.Pod](core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: p.Name})
+}
+
 // ErrPodGone says that the API server knows no pod by that name and UID.
 var ErrPodGone = errors.New("this pod is gone")
 
@@ -42,7 +47,7 @@ var errUnconfirmed = errors.New("whether this pod exists is not known")
 // Who may not read pods is known as well by a token that is bound to the pod: since Kubernetes 1.28
 // the API server tells whom it takes the sender for, and asks for no permission.
 func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string) error {
-	object := rawapi.New[corev1.Pod](core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: p.Name})
+	object := p.object(core, namespace)
 	pod, err := object.Get(ctx)
 	switch {
 	case object.Name().Absent(err):
@@ -55,7 +60,8 @@ func (p Pod) Confirm(ctx context.Context, core rest.Interface, namespace string)
 	case err != nil:
 		return fmt.Errorf("look whether this pod exists: %w", err)
 	case pod.UID != p.UID:
-		return fmt.Errorf("%w: pod %s has the UID %s, and this process was given %s: set POD_UID by the downward API (fieldRef metadata.uid); a static pod has another UID there than in the API", ErrPodGone, p.Name, pod.UID, p.UID)
+		return fmt.Errorf("%w: pod %s has the UID %s, and this process was given %s: set POD_UID by the downward API (fieldRef metadata.uid); "+
+			"a static pod has another UID there than in the API", ErrPodGone, p.Name, pod.UID, p.UID)
 	}
 	return nil
 }

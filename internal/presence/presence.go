@@ -59,9 +59,11 @@ func (o Object) StopTimeout() time.Duration {
 //
 // Before it creates the presence of a pod it calls confirm, which says whether the API server knows the
 // pod, see [Pod.Confirm]. If confirm fails, Ensure creates nothing and returns that error.
-func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object, labels map[string]string, confirm func(context.Context) error) (Object, error) {
+func Ensure(
+	ctx context.Context, client rest.Interface, namespace string, o Object, labels map[string]string, confirm func(context.Context) error,
+) (Object, error) {
 	o.Name = o.name()
-	object := rawapi.New[coordinationv1.Lease](client, apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name})
+	object := o.object(client, namespace)
 	lease, err := object.Get(ctx)
 	absent := object.Name().Absent(err)
 	switch {
@@ -91,6 +93,11 @@ func Ensure(ctx context.Context, client rest.Interface, namespace string, o Obje
 	}
 	o.UID, o.Number = lease.UID, record.Number(lease.ResourceVersion)
 	return o, nil
+}
+
+// object is the presence in the API.
+func (o Object) object(client rest.Interface, namespace string) rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease] {
+	return rawapi.New[coordinationv1.Lease](client, apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name})
 }
 
 // isOn reports whether a Lease of its name is this very pod's presence, or that of this candidate

@@ -44,7 +44,9 @@ const pageMost = 70 * time.Second
 // List reads all objects of a resource in a namespace that a label selector matches, as they
 // are at some moment after the call; empty ones mean all. It asks for them in pages, each with
 // one linearizable request, all of the moment of the first.
-func List[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string) (all []T, err error) {
+func List[T any, P Type[T]](
+	ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string,
+) (all []T, err error) {
 	q := Query{Resource: resource, Namespace: namespace, Selector: selector}
 	_, err = ListEach(ctx, client, q, func(e Event[P]) { all = append(all, *e.Object) })
 	if err != nil {
@@ -64,7 +66,8 @@ func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Qu
 
 // listed is all objects that a query describes.
 func listed[T any, P Type[T]](client rest.Interface, q Query) Object[T, P] {
-	return Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, fields: q.Fields}
+	all := apierror.Object{Resource: q.Resource, Namespace: q.Namespace}
+	return Object[T, P]{client: client, name: all, selector: q.Selector, fields: q.Fields}
 }
 
 // asMetadata asks for the metadata of a list's objects. A server that does not know it sends all of them.
@@ -123,13 +126,12 @@ func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Eve
 		raw, _ := answer.Raw() // there is no error
 		err = json.Unmarshal(raw, &page)
 	}
-	if err == nil && record.Number(page.Metadata.ResourceVersion) == 0 {
-		// An answer that is not a list would read as an empty one.
-		err = fmt.Errorf("the answer is not a list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Resource.Name, page.Metadata.ResourceVersion)
+	if err == nil { // an answer that is not a list would read as an empty one
+		err = checkVersion("list of "+o.name.Resource.Name, page.Metadata.ResourceVersion)
 	}
 	for i := 0; err == nil && i < len(page.Items); i++ {
 		object := P(&page.Items[i])
-		if err = o.checkAnswer(object); err == nil {
+		if err = checkVersion(o.name.Kind, object.GetResourceVersion()); err == nil {
 			each(Event[P]{Type: watch.Added, Object: object})
 		}
 	}

@@ -121,7 +121,7 @@ func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 	case stored.GetUID() != object.GetUID():
 		err = fmt.Errorf("the answer is another %s: its UID is %q, not %q", o.name.Kind, stored.GetUID(), object.GetUID())
 	case record.Number(stored.GetResourceVersion()) <= record.Number(object.GetResourceVersion()):
-		err = fmt.Errorf("%w: version %s is not newer than version %s, which was to be replaced", record.ErrNotShown, stored.GetResourceVersion(), object.GetResourceVersion())
+		err = fmt.Errorf("%w: version %s is not newer than %s", record.ErrNotShown, stored.GetResourceVersion(), object.GetResourceVersion())
 	default:
 		return stored, nil
 	}
@@ -133,7 +133,8 @@ func (o Object[T, P]) checkBase(object P) error {
 		return fmt.Errorf("the version to replace was not read from this %s", o.name.Kind)
 	}
 	if object.GetUID() == "" || object.GetResourceVersion() == "" {
-		return fmt.Errorf("the version to replace has UID %q and resourceVersion %q: without both the write would not be a compare-and-swap", object.GetUID(), object.GetResourceVersion())
+		return fmt.Errorf("the version to replace has UID %q and resourceVersion %q: a compare-and-swap needs both",
+			object.GetUID(), object.GetResourceVersion())
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) 
 	object := P(new(T))
 	err := req.Do(ctx).Into(object)
 	if err == nil {
-		err = o.checkAnswer(object)
+		err = checkVersion(o.name.Kind, object.GetResourceVersion())
 	}
 	if err != nil {
 		return nil, o.name.Explain(verb, err)
@@ -165,10 +166,10 @@ func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) 
 	return object, nil
 }
 
-// checkAnswer refuses an object whose version is not a number: no real API server sends one.
-func (o Object[T, P]) checkAnswer(object P) error {
-	if record.Number(object.GetResourceVersion()) == 0 {
-		return fmt.Errorf("the answer is no %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Kind, object.GetResourceVersion())
+// checkVersion refuses an answer whose version is not a number: no real API server sends one.
+func checkVersion(what, version string) error {
+	if record.Number(version) == 0 {
+		return fmt.Errorf("the answer is no %s, because its resourceVersion is %q: is this a Kubernetes API server?", what, version)
 	}
 	return nil
 }

@@ -50,7 +50,9 @@ func (o Object[T, P]) Watch(ctx context.Context, from uint64, each func(context.
 
 // WatchAll is Object.Watch for all objects that a query describes: an object that begins to match
 // is Added, one that no longer matches is Deleted. from is the resourceVersion of a list.
-func WatchAll[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, from uint64, each func(context.Context, Event[P]) error) error {
+func WatchAll[T any, P Type[T]](
+	ctx context.Context, client rest.Interface, q Query, from uint64, each func(context.Context, Event[P]) error,
+) error {
 	return listed[T, P](client, q).Watch(ctx, from, each)
 }
 
@@ -61,14 +63,18 @@ func (o Object[T, P]) WatchOpen(ctx context.Context, from uint64, opened func(),
 	bounded, cancel := context.WithTimeout(ctx, keep+watchSlack)
 	defer cancel()
 
-	err := o.watch(bounded, from, keep, opened, each)
+	stream, err := o.open(bounded, from, keep)
+	if err == nil {
+		opened()
+		err = o.follow(bounded, stream, each)
+	}
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		return nil // it has lasted as long as a watch may
 	}
 	return o.name.Explain(apierror.Watch, err)
 }
 
-func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration, opened func(), each func(context.Context, Event[P]) error) error {
+func (o Object[T, P]) open(ctx context.Context, from uint64, keep time.Duration) (io.ReadCloser, error) {
 	req := o.request(http.MethodGet).
 		Param("watch", "true").
 		Param("allowWatchBookmarks", "true").
@@ -85,17 +91,12 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 	if from != 0 {
 		req.Param("resourceVersion", strconv.FormatUint(from, 10))
 	}
-	stream, err := req.Stream(ctx)
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	opened()
-	return o.follow(ctx, stream, each)
+	return req.Stream(ctx)
 }
 
 // follow passes on the events of a stream until it ends.
-func (o Object[T, P]) follow(ctx context.Context, stream io.Reader, each func(context.Context, Event[P]) error) error {
+func (o Object[T, P]) follow(ctx context.Context, stream io.ReadCloser, each func(context.Context, Event[P]) error) error {
+	defer stream.Close()
 	for events := json.NewDecoder(stream); ; {
 		var said metav1.WatchEvent
 		switch err := events.Decode(&said); {
@@ -114,7 +115,7 @@ func (o Object[T, P]) follow(ctx context.Context, stream io.Reader, each func(co
 			if err := json.Unmarshal(said.Object.Raw, object); err != nil {
 				return fmt.Errorf("reading an event %q: %w", kind, err)
 			}
-			if err := o.checkAnswer(object); err != nil {
+			if err := checkVersion(o.name.Kind, object.GetResourceVersion()); err != nil {
 				return err
 			}
 			if err := each(ctx, Event[P]{kind, object}); err != nil {

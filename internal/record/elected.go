@@ -46,7 +46,8 @@ func ParseElected(value string) (Elected, error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if !slices.Contains(electedKeys, key) {
-			return Elected{}, fmt.Errorf("it has the key %.100q, which client-go does not write: another library keeps its record there, and its leader may lead for longer than a reader of client-go's record can tell", key)
+			return Elected{}, fmt.Errorf("it has the key %.100q, which client-go does not write: "+
+				"another library keeps its record there, which says in another way how long its leader may lead", key)
 		}
 	}
 	return e, nil

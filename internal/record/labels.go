@@ -28,7 +28,7 @@ func CheckLabels(chosen map[string]string) error {
 		return !strings.HasPrefix(key, "zonelect.dev/")
 	})
 	if len(own) > 0 {
-		return fmt.Errorf("labels %s: labels that begin with zonelect.dev/ mark what zonelect itself keeps: use another prefix", strings.Join(own, ", "))
+		return fmt.Errorf("labels %s: zonelect.dev/ marks what zonelect itself keeps: use another prefix", strings.Join(own, ", "))
 	}
 	return nil
 }

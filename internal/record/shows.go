@@ -33,7 +33,7 @@ func Shows(answer locks.Snapshot, replaced locks.Version, wrote locks.Record) er
 	case got.Holder != wrote.Holder:
 		return wrong("the holder is %.253q, not %.253q", got.Holder, wrote.Holder)
 	case !sameSecond(got.RenewTime, wrote.RenewTime) || !sameSecond(got.AcquireTime, wrote.AcquireTime):
-		return wrong("it was acquired at %v and renewed at %v, not at %v and %v", got.AcquireTime, got.RenewTime, wrote.AcquireTime, wrote.RenewTime)
+		return wrong("acquired at %v and renewed at %v, not at %v and %v", got.AcquireTime, got.RenewTime, wrote.AcquireTime, wrote.RenewTime)
 	case got.Transitions != wrote.Transitions:
 		return wrong("it has %d transitions, not %d", got.Transitions, wrote.Transitions)
 	case got.LeaseDuration < wrote.LeaseDuration:

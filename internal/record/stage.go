@@ -31,16 +31,8 @@ const (
 	PhaseClean  Phase = "clean"  // the legacy lock is gone permanently, and the Lease alone counts
 )
 
-var phases = []Phase{PhaseLegacy, PhaseDual, PhaseSealed, PhaseClean}
-
-// PhaseNames returns the names of all phases, in the order of a migration.
-func PhaseNames() []string {
-	var names []string
-	for _, p := range phases {
-		names = append(names, string(p))
-	}
-	return names
-}
+// PhaseNames are the names of all phases, in the order of a migration. Nobody changes them.
+var PhaseNames = []string{string(PhaseLegacy), string(PhaseDual), string(PhaseSealed), string(PhaseClean)}
 
 // Stage is a phase with its place in the order of changes. The same stage is
 // kept on several objects; where they disagree, [Stage.Later] counts.
@@ -58,7 +50,7 @@ func (s Stage) Seals() bool { return s.Phase == PhaseSealed || s.Phase == PhaseC
 // zero.
 func ReadStage(annotations map[string]string) Stage {
 	s := Stage{Phase: Phase(annotations[AnnotationPhase])}
-	if !slices.Contains(phases, s.Phase) {
+	if !slices.Contains(PhaseNames, string(s.Phase)) {
 		return Stage{}
 	}
 	if step, given := annotations[AnnotationPhaseStep]; given {
@@ -120,7 +112,7 @@ func (s Stage) Later(other Stage) Stage {
 		return other
 	case other.Phase == "" || s.Step > other.Step:
 		return s
-	case s.Step == other.Step && slices.Index(phases, s.Phase) < slices.Index(phases, other.Phase):
+	case s.Step == other.Step && slices.Index(PhaseNames, string(s.Phase)) < slices.Index(PhaseNames, string(other.Phase)):
 		return s
 	default:
 		return other

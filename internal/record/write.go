@@ -49,7 +49,8 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 func Check(r locks.Record) error {
 	var errs []error
 	if s := r.LeaseDuration / time.Second; r.LeaseDuration%time.Second != 0 || s < 1 || s > math.MaxInt32 {
-		errs = append(errs, fmt.Errorf("%w: its lease duration %v is not from 1s to %ds in whole seconds", ErrUnwritable, r.LeaseDuration, math.MaxInt32))
+		errs = append(errs, fmt.Errorf("%w: its lease duration %v is not from 1s to %ds in whole seconds",
+			ErrUnwritable, r.LeaseDuration, math.MaxInt32))
 	}
 	if r.Transitions < 0 {
 		errs = append(errs, fmt.Errorf("%w: its number of transitions %d is negative", ErrUnwritable, r.Transitions))

@@ -32,7 +32,8 @@ func ParseHandover(text string) (Handover, error) {
 		err = errors.New("it names no holder")
 	}
 	if err != nil {
-		return Handover{}, fmt.Errorf(`invalid handover request: %w: write {"holder":"IDENTITY"}, with "identity" or "zone" of the successor if that matters`, err)
+		return Handover{}, fmt.Errorf(`invalid handover request: %w: write {"holder":"IDENTITY"}, `+
+			`with "identity" or "zone" of the successor if that matters`, err)
 	}
 	return r, nil
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,11 +23,10 @@ const mostDials = 2
 type dialer struct {
 	open    *conns
 	options Options
-	servers []server
+	server  string            // host and port of the API server
 	auth    *transport.Config // never changed; copied for each use
 
 	mu    sync.Mutex
-	first int               // the server to dial first
 	took  time.Duration     // how long the last dial took
 	known map[string]string // by the name that was dialed, the address that answered last; nil if dials are not ours
 }
@@ -66,7 +64,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string, secure bool) (n
 		select {
 		case <-next.C:
 			if underWay < mostDials {
-				go d.try(ctx, network, ways[dials%len(ways)], secure, limit, came)
+				go d.try(ctx, network, addr, ways[dials%len(ways)], secure, limit, came)
 				if limit = 2 * d.options.DialInterval << dials; limit <= 0 || limit > d.options.Patience {
 					limit = d.options.Patience
 				}
@@ -94,14 +92,14 @@ func (d *dialer) dial(ctx context.Context, network, addr string, secure bool) (n
 	}
 }
 
-// try makes one dial, and closes its connection if nobody takes it.
-func (d *dialer) try(ctx context.Context, network string, to server, secure bool, limit time.Duration, came chan<- dialed) {
+// try makes one dial for a connection to addr, and closes that if nobody takes it.
+func (d *dialer) try(ctx context.Context, network, addr, to string, secure bool, limit time.Duration, came chan<- dialed) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
-	conn, err := d.auth.DialHolder.Dial(limited, network, to.addr)
+	conn, err := d.auth.DialHolder.Dial(limited, network, to)
 	if err == nil && secure {
-		conn, err = d.handshake(limited, conn, to)
+		conn, err = d.handshake(limited, conn, addr)
 	}
 	if err == nil {
 		d.answered(to, conn, time.Since(began))
@@ -115,17 +113,19 @@ func (d *dialer) try(ctx context.Context, network string, to server, secure bool
 	}
 }
 
-func (d *dialer) handshake(ctx context.Context, raw net.Conn, to server) (net.Conn, error) {
+func (d *dialer) handshake(ctx context.Context, raw net.Conn, addr string) (net.Conn, error) {
 	config, err := d.tlsConfig()
 	if err == nil {
-		config.ServerName = to.name
+		if config.ServerName == "" || !strings.EqualFold(addr, d.server) { // a proxy has a name of its own
+			config.ServerName, _, _ = net.SplitHostPort(addr) // http.Transport has split it before
+		}
 		conn := tls.Client(raw, config)
 		if err = conn.HandshakeContext(ctx); err == nil {
 			return conn, nil
 		}
 	}
 	_ = raw.Close() // nothing was sent on it
-	return nil, fmt.Errorf("TLS handshake with %s: %w", to.addr, err)
+	return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
 }
 
 // tlsConfig rereads the certificate files, so that rotated ones are used.
@@ -138,41 +138,26 @@ func (d *dialer) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// ways returns where a connection to addr may lead, in the order of the dials, and how long the first of
-// them is alone. If addr is an API server's, it may lead to any of them, otherwise (a proxy) to itself. The
-// address that answered last is one more way, for the time when the name does not resolve.
-func (d *dialer) ways(addr string) (ways []server, alone time.Duration) {
+// ways returns the addresses to dial for a connection to addr, in the order of the dials, and how long the first
+// dial is alone. The address that answered last is the second, for the time when the name does not resolve.
+func (d *dialer) ways(addr string) (ways []string, alone time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.options
 	alone = min(max(o.DialInterval, d.took*3/2), max(o.DialInterval, o.AttemptTimeout/2))
-	if slices.ContainsFunc(d.servers, func(s server) bool { return strings.EqualFold(s.addr, addr) }) {
-		ways = slices.Concat(d.servers[d.first:], d.servers[:d.first])
-	} else {
-		host, _, _ := net.SplitHostPort(addr) // http.Transport has split it before
-		ways = []server{{addr: addr, name: host}}
-	}
-	for _, s := range slices.Clone(ways) {
-		if known := d.known[s.addr]; known != "" && known != s.addr {
-			ways = append(ways, server{addr: known, name: s.name})
-		}
+	ways = []string{addr}
+	if known := d.known[addr]; known != "" && known != addr {
+		ways = append(ways, known)
 	}
 	return ways, alone
 }
 
 // answered notes that a dial has brought a connection.
-func (d *dialer) answered(to server, conn net.Conn, took time.Duration) {
+func (d *dialer) answered(to string, conn net.Conn, took time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.took = took
 	if d.known != nil {
-		d.known[to.addr] = conn.RemoteAddr().String()
+		d.known[to] = conn.RemoteAddr().String()
 	}
-}
-
-// turn has the next dials begin with another server, if there is one.
-func (d *dialer) turn() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.first = (d.first + 1) % len(d.servers)
 }

@@ -23,11 +23,8 @@ type network struct {
 	dialed []string
 }
 
-func (n *network) dialer(o Options, addrs ...string) *dialer {
+func (n *network) dialer(o Options) *dialer {
 	d := &dialer{options: o.withDefaults(), known: map[string]string{}}
-	for _, addr := range addrs {
-		d.servers = append(d.servers, server{addr: addr})
-	}
 	d.open = newConns(func(ctx context.Context, _, addr string) (net.Conn, error) {
 		n.mu.Lock()
 		n.dialed = append(n.dialed, addr)
@@ -66,7 +63,7 @@ func TestDialsCompete(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := &network{dial: tc.dial}
 			began := time.Now()
-			conn, err := n.dialer(Options{}, "a:1").dial(t.Context(), "tcp", "a:1", false)
+			conn, err := n.dialer(Options{}).dial(t.Context(), "tcp", "a:1", false)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -82,12 +79,14 @@ func TestDialsThatAllFailAreAnErrorAtOnceAndSilenceIsOneAfterAPatience(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{dial: func(int, string) (time.Duration, error) { return 0, errNoName }}
 		began := time.Now()
-		_, err := n.dialer(Options{}, "a:1", "b:1").dial(t.Context(), "tcp", "a:1", false)
+		d := n.dialer(Options{})
+		d.known["a:1"] = "b:1"
+		_, err := d.dial(t.Context(), "tcp", "a:1", false)
 		if !errors.Is(err, errNoName) || time.Since(began) != 0 || !slices.Equal(n.dialed, []string{"a:1", "b:1"}) {
 			t.Errorf("after %v %v, and %v were dialed", time.Since(began), err, n.dialed)
 		}
 		n = &network{dial: func(int, string) (time.Duration, error) { return never, nil }}
-		_, err = n.dialer(Options{}, "a:1").dial(t.Context(), "tcp", "a:1", false)
+		_, err = n.dialer(Options{}).dial(t.Context(), "tcp", "a:1", false)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 10*time.Second || len(n.dialed) > 8 {
 			t.Errorf("after %v and %d dials %v", took, len(n.dialed), err)
 		}
@@ -99,7 +98,7 @@ func TestDialsThatAllFailAreAnErrorAtOnceAndSilenceIsOneAfterAPatience(t *testin
 func TestAfterASlowDialASilentOneIsJoinedWithinHalfAnAttemptTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{}
-		d := n.dialer(Options{}, "a:1")
+		d := n.dialer(Options{})
 		for _, want := range []time.Duration{9 * time.Second, time.Second} {
 			n.dialed = nil
 			n.dial = func(k int, _ string) (time.Duration, error) {
@@ -134,7 +133,7 @@ func TestTheAddressThatAnsweredLastIsDialedIfTheNameDoesNotResolve(t *testing.T)
 				}
 				return 0, nil
 			}}
-			d := n.dialer(Options{}, "name:1")
+			d := n.dialer(Options{})
 			for _, want := range []time.Duration{0, took} {
 				began := time.Now()
 				conn, err := d.dial(t.Context(), "tcp", "name:1", false)
@@ -157,7 +156,7 @@ func TestTheAddressThatAnsweredLastIsDialedIfTheNameDoesNotResolve(t *testing.T)
 func TestADialThatSucceedsAsItIsAbortedBringsNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conn net.Conn
-		d := (&network{}).dialer(calm(), "a:1")
+		d := (&network{}).dialer(calm())
 		d.auth.DialHolder.Dial = func(context.Context, string, string) (net.Conn, error) {
 			time.Sleep(time.Second)
 			conn, _ = net.Pipe()

@@ -9,9 +9,8 @@
 //   - They speak HTTP/1.1: one request at a time on each. A request that times
 //     out takes its connection with it.
 //   - Dials compete. The first starts at once, the second after DialInterval, or later
-//     if the last dial was slow. Behind a Service VIP the second may reach another API server;
-//     with several server addresses the nearest is dialed first. If the name does not
-//     resolve, the address that answered last is dialed.
+//     if the last dial was slow. Behind a Service VIP the second may reach another API server.
+//     If the name does not resolve, the address that answered last is dialed.
 //   - A request whose context asks for it (package live) goes on a connection on which the server was
 //     heard from since a given time, or on a new one. A read goes also on the connections that are kept,
 //     if the new one is not usable after a DialInterval, and the first answer counts. So does the next

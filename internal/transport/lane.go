@@ -21,7 +21,6 @@ import (
 type lane struct {
 	open    func() *http.Transport // makes a pool without connections
 	options Options
-	refused func() // called when the lane leaves a server because of a refusal
 
 	mu      sync.Mutex
 	kept    *http.Transport // its connections serve the requests that doubt nothing
@@ -101,7 +100,6 @@ func (l *lane) note(req *http.Request, a answer, sent time.Time) {
 		l.doubted = now
 	case refuses(a.resp.StatusCode) && (l.left.IsZero() || now.Sub(l.left) > l.options.Patience): // else handshakes would load the server
 		l.doubted, l.left = now, now
-		l.refused()
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // answers answers with a status and the server's name.
@@ -25,7 +24,7 @@ func answers(status int, name string) http.HandlerFunc {
 
 // virtual is a Transport whose one address leads to each server in turn, as that of a Service
 // may. It counts the dials.
-func virtual(t *testing.T, servers ...testServer) (url string, tr *Transport, dials *atomic.Int64) {
+func virtual(t *testing.T, o Options, servers ...testServer) (url string, tr *Transport, dials *atomic.Int64) {
 	t.Helper()
 	cfg := servers[0].config()
 	dials = new(atomic.Int64)
@@ -33,7 +32,7 @@ func virtual(t *testing.T, servers ...testServer) (url string, tr *Transport, di
 		to := servers[int(dials.Add(1)-1)%len(servers)]
 		return new(net.Dialer).DialContext(ctx, network, to.listener.Addr().String())
 	}
-	return servers[0].URL, mustNew(t, cfg, calm()), dials
+	return servers[0].URL, mustNew(t, cfg, o), dials
 }
 
 // TestAServerThatRefusesIsLeft: the next request after a refusal dials, and so may reach another
@@ -51,7 +50,7 @@ func TestAServerThatRefusesIsLeft(t *testing.T) {
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPut} {
 			t.Run(fmt.Sprint(method, status), func(t *testing.T) {
-				url, tr, _ := virtual(t, serve(t, true, 0, answers(status, "unwell")), serve(t, true, 0, named("well")))
+				url, tr, _ := virtual(t, calm(), serve(t, true, 0, answers(status, "unwell")), serve(t, true, 0, named("well")))
 				for _, want := range []string{"unwell", want, want} {
 					if got, err := send(t.Context(), tr, method, url); err != nil || got != want {
 						t.Errorf("%s answered (%v), want %s", got, err, want)
@@ -64,29 +63,12 @@ func TestAServerThatRefusesIsLeft(t *testing.T) {
 
 // TestAServerThatGoesOnRefusingPaysForFewHandshakes: it may shed load.
 func TestAServerThatGoesOnRefusingPaysForFewHandshakes(t *testing.T) {
-	url, tr, dials := virtual(t, serve(t, true, 0, answers(http.StatusTooManyRequests, "")))
+	url, tr, dials := virtual(t, calm(), serve(t, true, 0, answers(http.StatusTooManyRequests, "")))
 	for range 100 {
 		mustGet(t, t.Context(), tr, url)
 	}
 	if n := dials.Load(); n < 2 || n > 5 { // net/http gives up a connection that is not written to for 50 ms
 		t.Errorf("%d dials", n)
-	}
-}
-
-// TestAllServersAreAskedBeforeOneThatRefused, and then the one whose refusal is the longest ago.
-func TestAllServersAreAskedBeforeOneThatRefused(t *testing.T) {
-	var all []testServer
-	o := calm()
-	for _, name := range []string{"near", "far", "farthest"} {
-		all = append(all, serve(t, true, 0, answers(http.StatusServiceUnavailable, name)))
-		o.Servers = append(o.Servers, all[len(all)-1].URL)
-	}
-	tr := mustNew(t, all[0].config(), o)
-	for _, want := range []string{"near", "far", "farthest", "near"} {
-		tr.pool.main.left = time.Time{} // each refusal costs the connection
-		if got := mustGet(t, t.Context(), tr, all[0].URL); got != want {
-			t.Errorf("%s answered, want %s", got, want)
-		}
 	}
 }
 

@@ -5,6 +5,8 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -20,34 +22,33 @@ func named(name string) http.HandlerFunc {
 }
 
 func TestASilentServerIsOvertakenByTheNext(t *testing.T) {
-	near, far := serve(t, true, 1000, named("near")), serve(t, true, 0, named("far"))
-	o := patient()
-	o.Servers = []string{near.URL, far.URL}
-	tr := mustNew(t, near.config(), o)
-	if got := mustGet(t, t.Context(), tr, near.URL); got != "far" {
+	url, tr, _ := virtual(t, patient(), serve(t, true, 1000, named("silent")), serve(t, true, 0, named("well")))
+	if got := mustGet(t, t.Context(), tr, url); got != "well" {
 		t.Errorf("%s answered", got)
 	}
 }
 
-// TestEachServerProvesItsOwnName dials example.com, the only name (except loopback addresses)
-// for which the test certificate is valid.
+// TestEachServerProvesItsOwnName: the test certificate is for example.com and loopback addresses.
 func TestEachServerProvesItsOwnName(t *testing.T) {
-	near, far := serve(t, true, 0, named("near")), serve(t, true, 0, named("far"))
-	cfg := near.config()
-	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		to := map[string]testServer{"wrong.example:443": near, "example.com:443": far}[addr]
-		return new(net.Dialer).DialContext(ctx, network, to.listener.Addr().String())
+	s := serve(t, true, 0, named("well"))
+	cfg := s.config()
+	cfg.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, s.listener.Addr().String())
 	}
-	o := calm()
-	o.Servers = []string{"https://wrong.example", "https://example.com"}
-	tr := mustNew(t, cfg, o)
-	if got := mustGet(t, t.Context(), tr, "https://wrong.example/"); got != "far" {
-		t.Errorf("%s answered", got)
-	}
-	cfg.ServerName = "example.com"
-	tr = mustNew(t, cfg, o)
-	if got := mustGet(t, t.Context(), tr, "https://wrong.example/"); got != "near" {
-		t.Errorf("with a ServerName for all, %s answered", got)
+	for _, row := range []struct {
+		host, name string
+		proves     bool
+	}{
+		{"https://example.com", "", true},
+		{"https://wrong.example", "", false},
+		{"https://wrong.example", "example.com", true},
+	} {
+		cfg.Host, cfg.ServerName = row.host, row.name
+		_, err := get(t.Context(), mustNew(t, cfg, calm()), row.host)
+		var wrong x509.HostnameError
+		if row.proves && err != nil || !row.proves && !errors.As(err, &wrong) {
+			t.Errorf("%s with the ServerName %q: %v", row.host, row.name, err)
+		}
 	}
 }
 

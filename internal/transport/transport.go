@@ -4,6 +4,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,13 +46,13 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 		return nil, errors.New("transport: the rest.Config is nil")
 	}
 	if cfg.Transport != nil {
-		return nil, errors.New("transport: rest.Config.Transport is set, but an election needs connections of its own: leave it nil, and use WrapTransport to see the requests")
+		return nil, errors.New("transport: rest.Config.Transport is set, but elections need connections of their own: use WrapTransport")
 	}
-	list, err := servers(cfg, o.Servers)
+	server, err := address(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	dial := &dialer{options: o.withDefaults(), servers: list, known: map[string]string{}}
+	dial := &dialer{options: o.withDefaults(), server: server, known: map[string]string{}}
 	cfg = rest.CopyConfig(cfg)
 	cfg.NextProtos = []string{"http/1.1"}
 	raw := cfg.Dial
@@ -77,6 +78,19 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
 	}
 	return &Transport{wrapped: wrapped, pool: p}, nil
+}
+
+// address returns the host and port of the API server.
+func address(cfg *rest.Config) (string, error) {
+	u, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return "", fmt.Errorf("API server address %q: %w", cfg.Host, err)
+	}
+	ports := map[string]string{"https": "443", "http": "80"}
+	if ports[u.Scheme] == "" {
+		return "", fmt.Errorf("API server address %q: its scheme is %q, use https", cfg.Host, u.Scheme)
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[u.Scheme])), nil
 }
 
 // RoundTrip sends one request, as http.RoundTripper says.
@@ -125,11 +139,9 @@ func newPool(d *dialer) (*pool, error) {
 			DisableCompression:  d.auth.DisableCompression,
 		}
 	}
-	p := &pool{dial: d, watches: open()}
+	apart := func() *lane { return &lane{open: open, options: d.options, kept: open()} }
+	p := &pool{dial: d, main: apart(), aside: apart(), watches: open()}
 	p.watches.DisableKeepAlives = true
-	for _, l := range []**lane{&p.main, &p.aside} {
-		*l = &lane{open: open, options: d.options, refused: d.turn, kept: open()}
-	}
 	return p, nil
 }
 

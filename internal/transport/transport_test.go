@@ -124,19 +124,16 @@ func TestCloseConnectionsEndsRequestsAndDials(t *testing.T) {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cfg  *rest.Config
-		o    Options
 		says string
 	}{
-		"no config":     {nil, Options{}, "nil"},
-		"a transport":   {&rest.Config{Transport: http.DefaultTransport}, Options{}, "WrapTransport"},
-		"no address":    {&rest.Config{}, Options{Servers: []string{""}}, `""`},
-		"odd scheme":    {&rest.Config{Host: "ftp://a"}, Options{}, "https"},
-		"mixed schemes": {&rest.Config{}, Options{Servers: []string{"https://a", "http://b"}}, "same scheme"},
-		"mixed paths":   {&rest.Config{}, Options{Servers: []string{"https://a/x", "https://b/y"}}, "same scheme and path"},
-		"no such CA":    {&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "absent.pem"}}, Options{}, "absent.pem"},
+		"no config":   {nil, "nil"},
+		"a transport": {&rest.Config{Transport: http.DefaultTransport}, "WrapTransport"},
+		"no address":  {&rest.Config{Host: "a/b"}, `"a/b"`},
+		"odd scheme":  {&rest.Config{Host: "ftp://a"}, "https"},
+		"no such CA":  {&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "absent.pem"}}, "absent.pem"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := New(tc.cfg, tc.o); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if _, err := New(tc.cfg, Options{}); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("New: %v, want an error that says %s", err, tc.says)
 			}
 		})
@@ -276,24 +273,5 @@ func TestARequestAsideTakesNoConnectionFromOthers(t *testing.T) {
 	}
 	if during, after := <-meanwhile, mustGet(t, t.Context(), tr, s.URL); during != renewals || after != renewals {
 		t.Errorf("renewals go by %s meanwhile, and by %s afterwards, want %s", during, after, renewals)
-	}
-}
-
-func TestTheUserInAnAddressIsTakenOut(t *testing.T) {
-	for address, want := range map[string][3]string{
-		"https://jane:pa%40ss@api:6443/x": {"https://api:6443/x", "jane", "pa@ss"},
-		"jane:pass@api":                   {"api", "jane", "pass"},
-		"https://jane@api?q=a@b":          {"https://api?q=a@b", "jane", ""},
-	} {
-		bare, user := SplitUser(address)
-		password, _ := user.Password()
-		if bare != want[0] || user.Username() != want[1] || password != want[2] {
-			t.Errorf("%q is %q, %q, %q", address, bare, user.Username(), password)
-		}
-	}
-	for _, address := range []string{"", "api:6443", "https://api/a@b", "https://[::1]:6443#@"} {
-		if bare, user := SplitUser(address); bare != address || user != nil {
-			t.Errorf("%q is %q, %v", address, bare, user)
-		}
 	}
 }

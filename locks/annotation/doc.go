@@ -51,7 +51,6 @@
 // # Errors
 //
 // Every error names the object and what was tried, says what to do if that is known, and
-// wraps the matching sentinel and the error of client-go. If the server answered, the
-// error has a method StatusCode() int with the HTTP status. Its method Timeout() bool
+// wraps the matching sentinel and the error of client-go. Its method Timeout() bool
 // reports whether time ran out, here or at the server.
 package annotation

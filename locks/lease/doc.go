@@ -7,9 +7,7 @@
 // and annotations of others.
 //
 // Each operation is one request, without retries and without a rate limit, and is bounded
-// by its context alone. The client limits the size of an answer, as that of package operator
-// does; a watch event has at most 4 MiB. The lock needs a Role with these rules in the Lease's
-// namespace:
+// by its context alone. The lock needs a Role with these rules in the Lease's namespace:
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]
@@ -20,7 +18,6 @@
 // # Errors
 //
 // Every error names the Lease and what was tried, says what to do if that is known, and
-// wraps the matching sentinel of package locks and the error of client-go. If the server
-// answered, the error has a method StatusCode() int with the HTTP status. Its method
+// wraps the matching sentinel of package locks and the error of client-go. Its method
 // Timeout() bool reports whether time ran out, here or at the server.
 package lease

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
@@ -85,8 +86,8 @@ func (r row) check(t *testing.T, verb string, err error) {
 			t.Errorf("%v: want %v, and no %v", err, r.kind, kind)
 		}
 	}
-	var status interface{ StatusCode() int }
-	if !errors.As(err, &status) || status.StatusCode() != r.code() {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || int(status.Status().Code) != r.code() {
 		t.Errorf("%v: status %v, want %d", err, status, r.code())
 	}
 	var timeout interface{ Timeout() bool }
@@ -126,7 +127,7 @@ func TestADeadlineIsATimeoutWithoutStatus(t *testing.T) {
 	if !errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v: want a timeout", err)
 	}
-	var status interface{ StatusCode() int }
+	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		t.Errorf("%v: has a status though nobody answered", err)
 	}

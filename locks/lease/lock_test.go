@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -145,7 +146,7 @@ func TestALostAnswerIsNotRepeated(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})))
 	_, err := l.Write(t.Context(), locks.Version{}, recordOf("a", 1))
-	var answered interface{ StatusCode() int }
+	var answered apierrors.APIStatus
 	if err == nil || errors.Is(err, locks.ErrConflict) || errors.As(err, &answered) || writes.Load() != 1 {
 		t.Errorf("write whose answer was lost, sent %d times: %v", writes.Load(), err)
 	}

@@ -65,7 +65,9 @@ func (m *ConfigMap) Read(ctx context.Context) (Record, error) {
 // returns that error. An error that wraps locks.ErrVersionExpired says that the history
 // since from is gone. Before the first event it calls opened, once the server has
 // accepted the watch.
-func (m *ConfigMap) Watch(ctx context.Context, from uint64, opened func(), each func(ctx context.Context, r Record, bookmark bool) error) error {
+func (m *ConfigMap) Watch(
+	ctx context.Context, from uint64, opened func(), each func(ctx context.Context, r Record, bookmark bool) error,
+) error {
 	return m.object.WatchOpen(ctx, from, opened, func(ctx context.Context, e rawapi.Event[*corev1.ConfigMap]) error {
 		switch number := record.Number(e.Object.ResourceVersion); e.Type {
 		case watch.Deleted:

@@ -164,7 +164,8 @@ func (r Record) Lingering() string {
 // version: it has finalizers.
 func (r Record) Stays() bool { return r.Object != nil && len(r.Object.Finalizers) > 0 }
 
-const bare = "it has no owner, and nothing says that it is a shield, as after a restore from a backup: a candidate that holds the Lease puts a shield in its place once no legacy pod is left"
+const bare = "it has no owner, and nothing says that it is a shield, as after a restore from a backup: " +
+	"a candidate that holds the Lease puts a shield in its place once no legacy pod is left"
 
 // foreign says why a ConfigMap is neither a leader-for-life lock nor zonelect's, or
 // returns "".
@@ -175,9 +176,11 @@ func foreign(cm *corev1.ConfigMap) string {
 	byPod := len(owners) == 1 && isPod(owners[0])
 	switch {
 	case elected:
-		return "it holds an election record of client-go: if that is the operator's old lock, set --leader-elect-resource-lock=configmapsleases; if not, give the lock another name"
+		return "it holds an election record of client-go: if that is the operator's old lock, " +
+			"set --leader-elect-resource-lock=configmapsleases; if not, give the lock another name"
 	case !byPod && slices.ContainsFunc(owners, isNoPresence):
-		return fmt.Sprintf("its owners are %s, where a leader-for-life lock has one Pod and a shield has Leases: remove the owner references that do not belong there, or the ConfigMap if nothing uses it", list(owners))
+		return fmt.Sprintf("its owners are %s, where a leader-for-life lock has one Pod and a shield has Leases: "+
+			"remove those that do not belong there, or the ConfigMap if nothing uses it", list(owners))
 	case data && (byPod || !marked(cm)):
 		return "it holds data, which no lock does: give the lock another name, or remove the ConfigMap if nothing uses it"
 	case len(owners) == 0 && !marked(cm):

@@ -15,9 +15,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -101,7 +101,7 @@ func elect(config *rest.Config, options ctrl.Options, o operator.Options) (*oper
 	o.Config = cmp.Or(o.Config, options.LeaderElectionConfig, config)
 	o.Namespace = cmp.Or(o.Namespace, options.LeaderElectionNamespace)
 	o.Legacy.ResourceLock = cmp.Or(o.Legacy.ResourceLock, options.LeaderElectionResourceLock)
-	o.Labels = labels(options.LeaderElectionLabels, o.Labels)
+	o.Labels = joined(options.LeaderElectionLabels, o.Labels)
 	if o.Logger.GetSink() == nil {
 		if o.Logger = options.Logger; o.Logger.GetSink() == nil {
 			o.Logger = ctrl.Log
@@ -124,13 +124,8 @@ func elect(config *rest.Config, options ctrl.Options, o operator.Options) (*oper
 	return e, nil
 }
 
-// labels merges the manager's labels and the election's own, which win.
-func labels(managers, own map[string]string) map[string]string {
-	all := make(map[string]string, len(managers)+len(own))
-	maps.Copy(all, managers)
-	maps.Copy(all, own)
-	return all
-}
+// joined are the manager's labels and the election's own, which win.
+func joined(managers, own map[string]string) map[string]string { return labels.Merge(managers, own) }
 
 // Start runs the manager and its part in the election until ctx ends or
 // leadership is lost, as controller-runtime's Start does. The process should end

@@ -134,7 +134,7 @@ func TestALockOfTwoObjectsIsHeldAsControllerRuntimeWouldHoldIt(t *testing.T) {
 }
 
 func TestLabelsOfManagerAndElectionAreJoined(t *testing.T) {
-	got := labels(map[string]string{"a": "manager", "b": "manager"}, map[string]string{"b": "own"})
+	got := joined(map[string]string{"a": "manager", "b": "manager"}, map[string]string{"b": "own"})
 	if len(got) != 2 || got["a"] != "manager" || got["b"] != "own" {
 		t.Errorf("the labels are %v", got)
 	}

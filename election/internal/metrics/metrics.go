@@ -100,11 +100,6 @@ func Result(err error) string {
 	return "error"
 }
 
-// Place returns the attributes of a lock except its name.
-func Place(d locks.Description) []attribute.KeyValue {
-	return Known(KeyLockKind.String(d.Kind), KeyNamespace.String(d.Namespace))
-}
-
 // Known returns those of some texts that are not empty.
 func Known(all ...attribute.KeyValue) []attribute.KeyValue {
 	return slices.DeleteFunc(all, func(a attribute.KeyValue) bool { return a.Value.AsString() == "" })

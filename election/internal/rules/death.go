@@ -31,8 +31,8 @@ func (o *Observer) isAnother(s locks.Snapshot, first bool) bool {
 // isEarlier reports whether a snapshot's record is of an earlier term than the one seen before: somebody
 // put it back.
 func (o *Observer) isEarlier(s locks.Snapshot) bool {
-	token := s.Record.Details.Token
-	return o.exists && (o.uid == s.Version.UID && s.Record.Transitions < o.renewal.Transitions || token != 0 && token < o.renewal.Details.Token)
+	was, token := o.renewal, s.Record.Details.Token
+	return o.exists && (o.uid == s.Version.UID && s.Record.Transitions < was.Transitions || token != 0 && token < was.Details.Token)
 }
 
 // Follow notes the process lock of this process, see locks.Details.ProcessLock.

@@ -160,8 +160,7 @@ func (t *Lock) findPods(ctx context.Context, heard <-chan struct{}) {
 				continue
 			}
 			name := apierror.Object{Resource: apierror.Pods, Namespace: t.config.Lease.Namespace, Name: h.Name}
-			most := t.config.Timing.AttemptTimeout
-			pod, err := rawapi.Ask(ctx, most, most, rawapi.New[corev1.Pod](t.config.Core, name).Get)
+			pod, err := rawapi.Ask(ctx, t.config.Timing.AttemptTimeout, rawapi.New[corev1.Pod](t.config.Core, name).Get)
 			if asked[h.Name] = err == nil || name.Absent(err); err == nil {
 				t.phase.NoteHolder(record.LegacyHolder{Name: h.Name, Labels: pod.Labels})
 			}

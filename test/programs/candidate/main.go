@@ -52,7 +52,6 @@ func parse(args []string) (options, error) {
 	l := &o.Legacy
 	f := pflag.NewFlagSet("candidate", pflag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
-	f.StringSliceVar(&o.Servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
 	f.StringVar(&o.Namespace, "namespace", "default", "namespace of the lock")
 	f.StringVar(&o.Name, "lock", "", "name of the lock")
 	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
@@ -125,9 +124,6 @@ func campaign(ctx context.Context, o options) error {
 	var err error
 	if o.Config, err = environment.RESTConfig(o.kubeconfig); err != nil {
 		return err
-	}
-	if len(o.Servers) > 0 {
-		o.Config.Host = o.Servers[0]
 	}
 	traces, closeTraces, err := tracing(ctx, o.traces)
 	if err != nil {
