@@ -147,7 +147,7 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
+		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Heard: observation.Beats}
 		switch p.Verdict = Judge(pod, observation); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)
