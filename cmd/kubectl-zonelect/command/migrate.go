@@ -93,7 +93,8 @@ stays, and the candidates may still follow.`
 	f.BoolVarP(&m.yes, "yes", "y", false, "Take the step. Without it, the command checks the step, and refuses it.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
 	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0: forever.")
-	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, "Checks to override: candidates, leader, legacy-pods, selector, no-way-back. Each check says whether it can be. clean always needs no-way-back.")
+	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, "Checks to override: candidates, leader, legacy-pods, record, selector, no-way-back. "+
+		"Each check says whether it can be. clean always needs no-way-back.")
 	return c
 }
 
