@@ -144,10 +144,16 @@ func (e Election) State(now time.Time) (state State, note string) {
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:
-		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now))))
+		return Stale, joined(seen, inTheFuture(age))
 	default:
-		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s old by the clock of this machine, which may differ from the holder's", Rounded(age)))
+		const old = "the last renewal is %s old by the clock of this machine, which may differ from the holder's"
+		return Stale, joined(seen, fmt.Sprintf(old, Rounded(age)))
 	}
+}
+
+// inTheFuture says that a renewal of that age, which is negative, is in the future.
+func inTheFuture(age time.Duration) string {
+	return fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(age.Abs()))
 }
 
 func stateOfEmpty(token, released uint64) (state State, note string) {
@@ -157,7 +163,8 @@ func stateOfEmpty(token, released uint64) (state State, note string) {
 	case token == released:
 		return Released, ""
 	default:
-		return Cleared, fmt.Sprintf("somebody removed the holder's name, but the term with token %d was not released: its holder may still be at work until its lease expires", token)
+		return Cleared, fmt.Sprintf("somebody removed the holder's name, but the term with token %d was not released: "+
+			"its holder may still be at work until its lease expires", token)
 	}
 }
 

@@ -58,8 +58,8 @@ func (e Election) Status(now time.Time) Status {
 	s.checkWork()
 	s.LastFailover, s.Vacancy = lastFailover(r), s.vacancy(r, now)
 	s.checkVacancy()
-	if s.State == Held && !e.Watched.Renewed && ahead(now.Sub(r.RenewTime)) {
-		s.Note("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now)))
+	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
+		s.Note("%s", inTheFuture(age))
 	}
 	if d, ours := DetailsOf(r); ours && d.Refused != "" {
 		s.Note("%s was asked to hand over, but still leads: %s", d.Holder, d.Refused)

@@ -49,7 +49,7 @@ func (s *statusCommand) table(found []inspect.Election, now time.Time) (names []
 			zone = "(" + zone + ")"
 		}
 		rows = append(rows, shown(e.Namespace, e.Name, string(st.State), leader, zone, age(since, now),
-			failoverCell(st.LastFailover, now), candidatesCell(st), string(st.Phase), legacyCell(st.Legacy),
+			failoverCell(st.LastFailover, l.Since, now), candidatesCell(st), string(st.Phase), legacyCell(st.Legacy),
 			age(l.Renewed, now), token, podName(l.Pod), l.Node, st.Holder().Waiting))
 	}
 	return names, rows
@@ -104,7 +104,7 @@ func age(at *metav1.MicroTime, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(at.Time)))
 }
 
-func failoverCell(f *inspect.Failover, now time.Time) string {
+func failoverCell(f *inspect.Failover, at *metav1.MicroTime, now time.Time) string {
 	if f == nil {
 		return ""
 	}
@@ -112,8 +112,8 @@ func failoverCell(f *inspect.Failover, now time.Time) string {
 	if f.NobodyLedMilliseconds != nil {
 		text += fmt.Sprintf(", nobody led for %s", time.Duration(*f.NobodyLedMilliseconds)*time.Millisecond)
 	}
-	if f.At != nil && now.Sub(f.At.Time) >= -time.Second {
-		text = age(f.At, now) + " ago: " + text
+	if at != nil && now.Sub(at.Time) >= -time.Second {
+		text = age(at, now) + " ago: " + text
 	}
 	return text
 }
