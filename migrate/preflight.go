@@ -121,7 +121,7 @@ func configMap(r Report, to Phase) Check {
 	case cm.Kind == "":
 		return c.fails("", "grant the verb get on configmaps")
 	case cm.Condemned && to != Clean:
-		return c.fails(cm.Lingering(), "remove the finalizers, or have their owner do so: nothing that is written to this ConfigMap stays")
+		return c.fails(cm.Lingering(), inspect.RemoveFinalizers+": nothing that is written to this ConfigMap stays")
 	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.Bare:
 		return c.fails("", cm.Why)
 	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):

@@ -44,6 +44,9 @@ var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpo
 // ObjectOf names the object of a legacy lock as kubectl does.
 func ObjectOf(lock record.Legacy) string { return objectKinds[lock.Resource] + "/" + lock.Name }
 
+// RemoveFinalizers is what to do about a ConfigMap that lingers.
+const RemoveFinalizers = "have the finalizers removed, by whoever put them there or by hand"
+
 // LegacyLock says which lock is moved, and whether the Lease says that one is: if not, it may be
 // one of the lock's name.
 func (e Election) LegacyLock() (lock record.Legacy, moves bool) {
