@@ -147,7 +147,8 @@ func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unr
 	if all, err = collect(ctx, a.cluster.Coordination, q, audit.OfLease); err != nil {
 		return nil, nil, err
 	}
-	for kind, resource := range map[audit.Kind]apierror.Resource{audit.OnConfigMap: apierror.ConfigMaps, audit.OnEndpoints: apierror.Endpoints} {
+	kinds := map[audit.Kind]apierror.Resource{audit.OnConfigMap: apierror.ConfigMaps, audit.OnEndpoints: apierror.Endpoints}
+	for kind, resource := range kinds {
 		found := read(a.cluster, func() ([]audit.Election, error) {
 			q := rawapi.Query{Resource: resource, Namespace: a.cluster.namespace, Metadata: true}
 			return collect(ctx, a.cluster.Core, q, func(o *metav1.PartialObjectMetadata) (audit.Election, bool) { return audit.OfObject(kind, o) })
@@ -162,7 +163,9 @@ func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unr
 }
 
 // collect lists objects, and keeps something of some of them.
-func collect[T any, P rawapi.Type[T], V any](ctx context.Context, client rest.Interface, q rawapi.Query, keep func(P) (V, bool)) (all []V, err error) {
+func collect[T any, P rawapi.Type[T], V any](
+	ctx context.Context, client rest.Interface, q rawapi.Query, keep func(P) (V, bool),
+) (all []V, err error) {
 	_, err = rawapi.ListEach(ctx, client, q, func(e rawapi.Event[P]) {
 		if v, is := keep(e.Object); is {
 			all = append(all, v)
