@@ -234,9 +234,6 @@ func printPlan(out io.Writer, plan migrate.Plan) error {
 	for _, text := range r.Problems {
 		line("Problem", text)
 	}
-	for _, text := range r.Warnings {
-		line("Warning", text)
-	}
 	printStep(out, "Next step", plan.Next)
 	if len(plan.Checks) > 0 {
 		tell(out, "\n")
