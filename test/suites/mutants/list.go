@@ -516,8 +516,7 @@ var mutants = []mutant{
 		"locks/multilock/shield/state.go", `if gap && s.duty == leading`, `if gap && false`,
 		"locks/multilock/shield/TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts"},
 	{"M8", "a read ends a gap in the watch before the next watch is open",
-		"locks/multilock/shield/keeper.go", `		k.state.gap = k.state.gap || k.watch.expired // until the next watch is open
-`, ``,
+		"locks/multilock/shield/state.go", `s.gap = s.expired`, `s.gap = false`,
 		"locks/multilock/shield/TestM8AWatchThatExpiredHasMissedEvents"},
 	{"M8", "no read shows what happened before a watch was open",
 		"locks/multilock/shield/watch.go", `k.state.gap, k.state.known = false, true, false`, `k.state.gap = false, true`,
