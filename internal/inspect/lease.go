@@ -109,11 +109,8 @@ func (e Election) Silent(now time.Time) bool {
 // doubtful reports whether that, or a time in the future, says that the holder does not renew the
 // Lease, and no renewal was seen.
 func (e Election) doubtful(now time.Time) bool {
-	if e.Lease == nil || e.Watched.Renewed {
-		return false
-	}
 	r := e.Snapshot().Record
-	return e.Silent(now) || r.Holder != "" && now.Sub(r.RenewTime) < -e.Lasts()
+	return !e.Watched.Renewed && (e.Silent(now) || r.Holder != "" && now.Sub(r.RenewTime) < -e.Lasts())
 }
 
 // State says whether the Lease is held. If that is not certain, a note says how it is known.

@@ -50,9 +50,8 @@ const RemoveFinalizers = "have the finalizers removed, by whoever put them there
 // LegacyLock says which lock is moved, and whether the Lease says that one is: if not, it may be
 // one of the lock's name.
 func (e Election) LegacyLock() (lock record.Legacy, moves bool) {
-	if e.Lease != nil {
-		lock, moves = record.ReadLegacy(e.Lease.Annotations), record.ReadStage(e.Lease.Annotations).Phase != ""
-	}
+	on := e.Snapshot().Version
+	lock, moves = record.LegacyOf(on), record.StageOf(on).Phase != ""
 	if lock != (record.Legacy{}) {
 		return lock, true
 	}

@@ -99,9 +99,6 @@ func write(object metav1.Object, r locks.Record) error {
 		return fmt.Errorf("writing the record: %w", err)
 	}
 	annotations := record.WriteDetails(object.GetAnnotations(), r.Details)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
 	annotations[AnnotationRecord] = string(value)
 	annotate(annotations, AnnotationAcquired, r.AcquireTime)
 	annotate(annotations, AnnotationRenewed, r.RenewTime)

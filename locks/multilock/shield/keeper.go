@@ -109,10 +109,8 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		alarm, stopAlarm := sleep.After(time.Until(k.proceed(ctx)))
 		select {
 		case <-ctx.Done():
-			stopAlarm()
 			return context.Cause(ctx)
 		case err := <-podGone:
-			stopAlarm()
 			return err
 		case me := <-k.shield.presence.Present:
 			k.state.setPresence(candidate.OwnerOf(me), time.Now())
