@@ -76,7 +76,7 @@ func newAudit(env *environment) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&a.everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
 	c.Flags().DurationVar(&a.watch, "for", 20*time.Second, "Time between the two looks.")
-	a.printer.addFlags(c, false)
+	a.printer.addFlags(c)
 	return c
 }
 

@@ -78,7 +78,7 @@ func newPlan(env *environment) *cobra.Command {
 	c := m.command("plan", "Show where a migration stands, what the next step does, and whether it is safe now",
 		`  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate plan my-operator -o json     # for a program`, m.plan)
-	m.printer.addFlags(c, false)
+	m.printer.addFlags(c)
 	c.Long = "The command changes nothing. The exit code is 0 even if the step would be refused: in a script, use\nadvance --dry-run."
 	return c
 }

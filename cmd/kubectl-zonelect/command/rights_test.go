@@ -98,7 +98,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"audit -A":                     {"list", "leases", inCluster("audit")},
 		"status plain":                 {"list", "leases", "note: plain: the candidates are not known"},
 		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
-		"status op -o wide":            {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
+		"status op -n ns":              {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
 		"handover op":                  {"update", "leases", inNamespace("shift")},
 		"migrate advance op --dry-run": {"get", "leases", inNamespace("migrate")},
 	} {
