@@ -100,16 +100,12 @@ func podState(pod *corev1.Pod) string {
 		return Terminating
 	case pod.Status.Phase != corev1.PodRunning:
 		return cmp.Or(string(pod.Status.Phase), string(corev1.PodUnknown))
-	case isReady(pod):
+	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}):
 		return Ready
 	}
 	return NotReady
-}
-
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // nodeState returns the state of a node; nil means that the node does not exist.

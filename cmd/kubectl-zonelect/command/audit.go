@@ -147,18 +147,19 @@ func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unr
 	if all, err = collect(ctx, a.cluster.Coordination, q, audit.OfLease); err != nil {
 		return nil, nil, err
 	}
-	kinds := map[audit.Kind]apierror.Resource{audit.OnConfigMap: apierror.ConfigMaps, audit.OnEndpoints: apierror.Endpoints}
-	for kind, resource := range kinds {
+	kinds := []audit.Kind{audit.OnConfigMap, audit.OnEndpoints}
+	for i, resource := range []apierror.Resource{apierror.ConfigMaps, apierror.Endpoints} {
 		found := read(a.cluster, func() ([]audit.Election, error) {
 			q := rawapi.Query{Resource: resource, Namespace: a.cluster.namespace, Metadata: true}
-			return collect(ctx, a.cluster.Core, q, func(o *metav1.PartialObjectMetadata) (audit.Election, bool) { return audit.OfObject(kind, o) })
+			return collect(ctx, a.cluster.Core, q, func(o *metav1.PartialObjectMetadata) (audit.Election, bool) {
+				return audit.OfObject(kinds[i], o)
+			})
 		})
 		all = append(all, found.Value...)
 		if found.Unknown != "" {
 			unread = append(unread, audit.Say("rights", doctor.Note, "which locks are on %s is not known: %s", resource.Name, found.Unknown))
 		}
 	}
-	slices.SortFunc(unread, func(a, b doctor.Finding) int { return cmp.Compare(a.Text, b.Text) })
 	return all, unread, nil
 }
 

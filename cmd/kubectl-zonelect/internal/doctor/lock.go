@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
@@ -194,15 +193,11 @@ func checkTiming(l Lock) []Finding {
 			do("a zonelect holder writes it again at once: does another program use this Lease? " +
 				"If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
 	default:
-		_, most := timingOf(lasts).Bounds()
+		// A Lease does not say the other two durations: they are taken to be in proportion to the default.
+		t := timing.Timing{LeaseDuration: lasts, RenewDeadline: lasts * 2 / 3, RenewInterval: lasts * 2 / 15, Exclusive: true}
+		_, most := t.Bounds()
 		return []Finding{say(OK, "with a lease of %s a leader keeps its terms while requests take up to %s", lasts, most)}
 	}
-}
-
-// timingOf is that of a lease. A Lease does not say the other two durations: they are taken to be in
-// proportion to the default.
-func timingOf(lasts time.Duration) election.Timing {
-	return election.Timing{LeaseDuration: lasts, RenewDeadline: lasts * 2 / 3, RenewInterval: lasts * 2 / 15, Exclusive: true}
 }
 
 // migrating reports whether candidates still need the legacy lock.
