@@ -127,7 +127,7 @@ func (e Election) State(now time.Time) (state State, note string) {
 	age, lasts := now.Sub(r.RenewTime), r.LeaseDuration
 	seen := ""
 	if watched.For > 0 {
-		seen = fmt.Sprintf("no renewal was seen in %s of watching", Rounded(watched.For))
+		seen = fmt.Sprintf("no renewal was seen in %s of watching", duration.HumanDuration(watched.For))
 	}
 	switch {
 	case watched.Renewed:
@@ -144,13 +144,14 @@ func (e Election) State(now time.Time) (state State, note string) {
 		return Stale, joined(seen, inTheFuture(age))
 	default:
 		const old = "the last renewal is %s old by the clock of this machine, which may differ from the holder's"
-		return Stale, joined(seen, fmt.Sprintf(old, Rounded(age)))
+		return Stale, joined(seen, fmt.Sprintf(old, duration.HumanDuration(age)))
 	}
 }
 
 // inTheFuture says that a renewal of that age, which is negative, is in the future.
 func inTheFuture(age time.Duration) string {
-	return fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(age.Abs()))
+	return fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ",
+		duration.HumanDuration(age.Abs()))
 }
 
 func stateOfEmpty(token, released uint64) (state State, note string) {
@@ -166,12 +167,3 @@ func stateOfEmpty(token, released uint64) (state State, note string) {
 }
 
 func joined(a, b string) string { return strings.TrimPrefix(a+"; "+b, "; ") }
-
-// Rounded is a duration in seconds or, if it makes no sense to count those, in days or years: somebody
-// may have written any time.
-func Rounded(d time.Duration) string {
-	if d.Abs() > 24*time.Hour {
-		return duration.HumanDuration(d)
-	}
-	return d.Round(time.Second).String()
-}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/audit"
@@ -189,7 +190,7 @@ func (a *auditCommand) print(all auditReport) error {
 			on += " (" + e.Phase + ")"
 		}
 		if e.LeaseDurationSeconds > 0 {
-			lease = inspect.Rounded(time.Duration(e.LeaseDurationSeconds) * time.Second)
+			lease = duration.HumanDuration(time.Duration(e.LeaseDurationSeconds) * time.Second)
 		}
 		var checks []string
 		for _, f := range e.Findings {

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -154,7 +155,7 @@ func (e *Election) judgeKind() {
 // judgeHolder finds what is wrong with the holder. same says that nobody wrote the lock meanwhile, and state why the
 // holder's pod leads no more.
 func (e *Election) judgeHolder(same bool, between time.Duration, state string) {
-	lease, watched := time.Duration(e.LeaseDurationSeconds)*time.Second, inspect.Rounded(between)
+	lease, watched := time.Duration(e.LeaseDurationSeconds)*time.Second, duration.HumanDuration(between)
 	silent := fmt.Sprintf("%s holds it and has not renewed it in %s of watching; its lease lasts %s", e.Holder, watched, lease)
 	switch {
 	case e.Kind == IsForLife && state != "":

@@ -117,7 +117,7 @@ func (l Lock) stateFinding() Finding {
 		return say(Note, "no candidate leads, as phase legacy says: %s does", l.Legacy.Holder)
 	case r.RenewTime.IsZero() || ago < 0:
 	case ago <= justNow:
-		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, inspect.Rounded(ago)).
+		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, duration.HumanDuration(ago)).
 			do("this takes milliseconds if a candidate is there; %s", watch)
 	default:
 		since = " and has been for " + duration.HumanDuration(ago)
