@@ -60,6 +60,7 @@ type Observation struct {
 // for forty.
 const (
 	heartbeat = 10 * time.Second
+	missed    = heartbeat + heartbeat/2
 	believed  = 40 * time.Second
 )
 

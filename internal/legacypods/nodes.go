@@ -98,7 +98,7 @@ func (c *Counter) observeNode(ctx context.Context, node string, v *nodeView) err
 		return err
 	}
 	s := &v.observation
-	if s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
+	if s.Beats && s.SilentFor < missed || s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
 		return nil
 	}
 	beating, total, err := c.observations.count(ctx, c.config)
