@@ -98,6 +98,7 @@ func (c *Counter) observeNode(ctx context.Context, node string, v *nodeView) err
 		return err
 	}
 	s := &v.observation
+	// The others are not listed before: if all fall silent together, none must have been seen to beat just now.
 	if s.Beats && s.SilentFor < missed || s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
 		return nil
 	}
