@@ -27,8 +27,8 @@
 // # Permissions
 //
 // In the lock's namespace: get, list and update on leases, get on configmaps, get and list on
-// pods; get on replicasets and deployments if Config has no Selector. Optional: get on nodes and on
-// leases in kube-node-lease, without which a failed pod counts as one that may lead; get on
-// endpoints, which is required if they hold the election record.
+// pods; get on replicasets and deployments if Config has no Selector. Optional: get on leases in
+// kube-node-lease, without which a failed pod counts as one that may lead; get on endpoints, which
+// is required if they hold the election record.
 // The ClusterRole in config/people/migrate has all of them.
 package migrate

@@ -145,7 +145,8 @@ func (o *observer) newLegacyPods(r *Report) error {
 		self = ownerref.Owner{Name: inPods[0].Pod, UID: types.UID(inPods[0].UID)}
 	} else if c.Selector == "" {
 		if self = r.Legacy.ConfigMap.Owner; self == (ownerref.Owner{}) {
-			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods", legacypods.ErrSelector)
+			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods",
+				legacypods.ErrSelector)
 		}
 	}
 	var err error

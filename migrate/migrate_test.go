@@ -155,10 +155,10 @@ func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
 		var told []string
 		r, err := s.Await(ctx, func(why []string) { told = append(told, strings.Join(why, "; ")) })
 		if !errors.Is(err, context.DeadlineExceeded) || r.Phase != migrate.Dual ||
-			!strings.Contains(err.Error(), `to phase "dual": `) || !strings.Contains(err.Error(), "a waits: legacy pods that may still lead: old (unreachable)") {
+			!strings.Contains(err.Error(), `to phase "dual": `) || !strings.Contains(err.Error(), "a waits: legacy pods that may still lead: old (alive)") {
 			s.T.Errorf("got %v", err)
 		}
-		if len(told) == 0 || len(told) > 3 || !strings.Contains(told[len(told)-1], "old (unreachable)") {
+		if len(told) == 0 || len(told) > 3 || !strings.Contains(told[len(told)-1], "old (alive)") {
 			s.T.Errorf("it told %q", told)
 		}
 	})

@@ -45,20 +45,27 @@ func (r *Report) course() course {
 	return forLife
 }
 
+// rollOut is how both courses begin.
+const rollOut = "By hand: roll out the operator's version that uses zonelect in mode auto, beside or in place of the old one. "
+
 // forLife is the course off a leader-for-life lock.
 var forLife = course{
 	{To: Dual,
-		Does: "By hand: roll out the operator's version that uses zonelect in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone."},
+		Does: rollOut + "The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone."},
 	{From: Legacy, To: Dual, By: byAdvance,
-		Does: "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, puts the shield up in the ConfigMap's place, and leads."},
+		Does: "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, " +
+			"puts the shield up in the ConfigMap's place, and leads."},
 	{From: Dual, To: Sealed, By: byAdvance,
 		Does: "The leader takes all owners off the shield: legacy pods wait for good, also while no candidate runs."},
 	{From: Sealed, To: Clean, By: byClean,
-		Does: "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. These may then be run in mode lease."},
+		Does: "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. " +
+			"These may then be run in mode lease."},
 	{From: Dual, To: Legacy, By: byRollback,
-		Does: "The leader stops, takes the shield down and releases the Lease. If it dies before that, the next candidate that gets the Lease does so. Candidates stay back until the phase is dual again, and legacy pods lead."},
+		Does: "The leader stops, takes the shield down and releases the Lease. If it dies before that, " +
+			"the next candidate that gets the Lease does so. Candidates stay back until the phase is dual again, and legacy pods lead."},
 	{From: Sealed, To: Dual, By: byRollback,
-		Does: "The leader gives the shield to the presences of all candidates, so that the shield goes when they have gone. Then the old version may be rolled out."},
+		Does: "The leader gives the shield to the presences of all candidates, so that the shield goes when they have gone. " +
+			"Then the old version may be rolled out."},
 	{From: Clean, To: Dual, By: byRollback,
 		Does: "The leader puts the shield up again, counts the legacy pods, and arms it."},
 }
@@ -67,13 +74,16 @@ var forLife = course{
 // be sealed.
 var byTime = course{
 	{To: Dual,
-		Does: "By hand: roll out the operator's version that uses zonelect in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Give the new pods the LeaseDuration of the old ones, or a shorter one."},
+		Does: rollOut + "Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. " +
+			"Give the new pods the LeaseDuration of the old ones, or a shorter one."},
 	{From: Legacy, To: Dual, By: byAdvance,
 		Does: "Candidates campaign again, for the record and the Lease together: they wait for the holder of the record."},
 	{From: Dual, To: Clean, By: byClean,
-		Does: "The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this from leading beside the candidates. These may then be run in mode lease."},
+		Does: "The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this " +
+			"from leading beside the candidates. These may then be run in mode lease."},
 	{From: Dual, To: Legacy, By: byRollback,
-		Does: "The leader stops and gives the record and the Lease up. Candidates stay back until the phase is dual again, and legacy electors lead."},
+		Does: "The leader stops and gives the record and the Lease up. " +
+			"Candidates stay back until the phase is dual again, and legacy electors lead."},
 	{From: Sealed, To: Dual, By: byRollback,
 		Does: "Nothing: an election record cannot be sealed, and candidates treat that phase as dual. It was set by hand."},
 	{From: Clean, To: Dual, By: byRollback,
@@ -88,7 +98,7 @@ func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 		return Plan{}, err
 	}
 	if r.alone() {
-		r.Warnings = append(r.Warnings, nothingToMigrate)
+		r.Problems = append(r.Problems, nothingToMigrate)
 		return Plan{Report: r}, nil
 	}
 	p := Plan{Report: r, Next: r.course().step(r.Phase, "", ""), Back: r.course().step(r.Phase, byRollback, "")}

@@ -96,8 +96,10 @@ func order(r Report, by string, to Phase) Check {
 	}
 	c.Detail = "there is no " + cmp.Or(by, "step") + " " + c.Detail
 	switch {
+	case r.alone():
+		c.Detail, c.ToDo = "no phase is on record", nothingToMigrate
 	case r.Phase == "":
-		c.Detail, c.ToDo = "no phase is on record", r.begin()
+		c.Detail, c.ToDo = "no phase is on record", r.course().step("", "", "").Does
 	case r.Phase == to:
 		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"
 	case r.Legacy.Lock.Elected && by == byAdvance && r.Phase == Dual:
@@ -121,7 +123,7 @@ func configMap(r Report, to Phase) Check {
 	case cm.Kind == "":
 		return c.fails("", "grant the verb get on configmaps")
 	case cm.Condemned && to != Clean:
-		return c.fails(cm.Lingering(), "remove the finalizers, or have their owner do so: nothing that is written to this ConfigMap stays")
+		return c.fails(cm.Lingering(), inspect.RemoveFinalizers+": nothing that is written to this ConfigMap stays")
 	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.Bare:
 		return c.fails("", cm.Why)
 	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):
@@ -196,7 +198,8 @@ func leader(r Report, to Phase) Check {
 	case h == nil:
 		_, ours := inspect.DetailsOf(l)
 		c.Acknowledgeable = to == Dual && ours // then it stops by itself
-		return c.fails(fmt.Sprintf("%q holds the Lease and does not take part in the migration", l.Holder), "stop it, so that a candidate takes over")
+		return c.fails(fmt.Sprintf("%q holds the Lease and does not take part in the migration", l.Holder),
+			"stop it, so that a candidate takes over")
 	}
 	c.Detail = h.Name() + " renews the Lease"
 	if h.Waiting != "" {
@@ -209,14 +212,19 @@ func leader(r Report, to Phase) Check {
 // legacy lock, whether that pod is still there or not: otherwise pods that nobody counts may wait for
 // that lock (M9).
 func selected(r Report) Check {
-	c := Check{Name: "selector", OK: len(r.unmatched) == 0, Detail: fmt.Sprintf("it matches all of %d that were seen to hold the legacy lock", len(r.holders))}
+	c := Check{
+		Name: "selector", OK: len(r.unmatched) == 0,
+		Detail: fmt.Sprintf("it matches all of %d that were seen to hold the legacy lock", len(r.holders)),
+	}
 	switch {
 	case !c.OK:
 		c.Acknowledgeable = true
-		return c.fails(fmt.Sprintf("the selector %q is not known to match these, which were seen to hold the legacy lock: %s", r.selector, strings.Join(r.unmatched, ", ")),
-			"give a selector that matches the operator's old pods and new ones; if these pods' labels are not known, make sure that no other pod uses the legacy lock")
+		const unmatched = "the selector %q is not known to match these, which were seen to hold the legacy lock: %s"
+		return c.fails(fmt.Sprintf(unmatched, r.selector, strings.Join(r.unmatched, ", ")),
+			"give a selector that matches the operator's old pods and new ones; if these pods' labels are not known, "+
+				"make sure that no other pod uses the legacy lock")
 	case len(r.holders) == 0:
-		c.Detail = fmt.Sprintf("nobody was seen to hold the legacy lock %s: if an old version ran meanwhile, that name is wrong", r.Legacy.Lock.Name)
+		c.Detail = "nobody was seen to hold the legacy lock " + r.Legacy.Lock.Name + ": if an old version ran meanwhile, that name is wrong"
 	}
 	return c
 }
@@ -224,8 +232,10 @@ func selected(r Report) Check {
 // noWayBack never passes, because only a person can answer it.
 var noWayBack = Check{
 	Name: "no-way-back", Acknowledgeable: true,
-	Detail: "the API does not show whether anything can bring legacy pods back: another Deployment, a rollback, a chart or a repository that holds the old version",
-	ToDo:   "make sure that nothing can, because a legacy pod that starts after this step leads beside the candidates; then acknowledge this check",
+	Detail: "the API does not show whether anything can bring legacy pods back: " +
+		"another Deployment, a rollback, a chart or a repository that holds the old version",
+	ToDo: "make sure that nothing can, because a legacy pod that starts after this step leads beside the candidates; " +
+		"then acknowledge this check",
 }
 
 // legacyPods checks that none is left on the way forward, and that there is one to lead on

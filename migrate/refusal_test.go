@@ -200,10 +200,6 @@ func TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard(t *testing.T) {
 			p.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
 		})
 		s.refuses(s.Advance, migrate.Options{}, "legacy-pods")
-		s.server.Put("/api/v1/nodes/node", &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "n"},
-			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-		})
 		s.every(10*time.Second, func() {
 			s.server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "heart"}})
 		})

@@ -34,10 +34,8 @@ type Report struct {
 	LegacyPods []LegacyPod `json:"legacyPods"`
 	Counted    bool        `json:"counted"`
 
-	// Problems keep the lock from working, or this report from being complete.
-	// Warnings may become problems. Both say what to do.
+	// Problems keep the lock from working, or this report from being complete. They say what to do.
 	Problems []string `json:"problems,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
 
 	lease     *coordinationv1.Lease // as it was read; nil if there is none
 	said      locks.Record          // what it says
@@ -69,12 +67,14 @@ func (r *Report) findProblems() {
 	switch is := r.Legacy.ConfigMap; {
 	case r.Legacy.Lock.Elected:
 		if r.Phase == Clean && r.electorLeads() {
-			problem("%s, though the phase is clean: it and a candidate may both lead: end it; if more may start, roll back to phase dual then", r.recordText())
+			problem("%s, though the phase is clean: it and a candidate may both lead: end it; "+
+				"if more may start, roll back to phase dual then", r.recordText())
 		}
 	case is.Bare && r.Phase == Legacy:
 		problem("the ConfigMap %s is empty and has no owner: legacy pods wait at it for good: remove it", r.Legacy.Lock.Name)
 	case is.Kind == ownerref.Legacy && (r.Phase == Sealed || r.Phase == Clean):
-		problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod; if more may start, roll back to phase dual once the ConfigMap has gone with it", is.Owner, r.Phase)
+		problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod; "+
+			"if more may start, roll back to phase dual once the ConfigMap has gone with it", is.Owner, r.Phase)
 	case is.Kind == ownerref.Absent && r.Phase == Sealed:
 		problem("the sealed ConfigMap is gone: a legacy pod that starts now leads beside the candidates, until one of these puts it up again")
 	}
@@ -104,15 +104,8 @@ func (r *Report) alone() bool {
 	return r.lease != nil && !r.moves && r.Legacy.Kind == ownerref.Absent && len(r.running()) == 0
 }
 
-const nothingToMigrate = "the lock is a Lease alone, and there is no legacy lock of its name: nothing is to be migrated, unless the legacy lock has another name"
-
-// begin says how a migration of the lock begins.
-func (r *Report) begin() string {
-	if r.alone() {
-		return nothingToMigrate
-	}
-	return r.course().step("", "", "").Does
-}
+const nothingToMigrate = "the lock is a Lease alone, and there is no legacy lock of its name: " +
+	"nothing is to be migrated, unless the legacy lock has another name"
 
 // holder returns the candidate that holds the Lease and takes part; nil if none
 // does.

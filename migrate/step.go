@@ -92,7 +92,8 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 			return out, looked
 		}
 		if r.Stage != from {
-			return out, fmt.Errorf("%w: the phase was %s (step %d), and somebody has made it %s (step %d)", locks.ErrConflict, from.Phase, from.Step, r.Phase, r.Step)
+			return out, fmt.Errorf("%w: the phase was %s (step %d), and somebody has made it %s (step %d)",
+				locks.ErrConflict, from.Phase, from.Step, r.Phase, r.Step)
 		}
 		if err := refused(&out, checks, o); err != nil {
 			return out, err

@@ -34,9 +34,15 @@ func RESTConfig(path string) (*rest.Config, error) {
 	}
 	cfg, err := kubeconfig(path).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the API server (kubeconfig %q, KUBECONFIG=%q, a pod's service account, "+
-			"~/.kube/config): %w: set KUBECONFIG to a file that exists, or run without an election by --leader-elect=false "+
-			"(operator.Options.Disabled)", path, env, errors.Join(err, inCluster))
+		tried := "a pod's service account, ~/.kube/config"
+		switch {
+		case path != "":
+			tried = fmt.Sprintf("kubeconfig %q", path)
+		case env != "":
+			tried = fmt.Sprintf("KUBECONFIG=%q", env)
+		}
+		return nil, fmt.Errorf("finding the API server (%s): %w: set KUBECONFIG to a file that exists, or run without an election "+
+			"by --leader-elect=false (operator.Options.Disabled)", tried, errors.Join(err, inCluster))
 	}
 	return cfg, nil
 }

@@ -39,10 +39,9 @@ type Candidate struct {
 
 	Presence string `json:"-"` // the name of its presence object; empty if it has not announced itself
 	UID      string `json:"-"` // of its pod; empty if its presence is renewed instead
-	// Exists says whether its pod exists. Ready is the pod's condition of that name. A candidate
-	// without a pod exists as long as its presence does, and is ready as long as it renews that.
+	// Exists says whether its pod exists. A candidate without a pod exists as long as its presence
+	// does.
 	Exists bool `json:"-"`
-	Ready  bool `json:"-"`
 	// ServiceAccount is the pod's; empty if the pod was not read.
 	ServiceAccount string `json:"-"`
 	// Runs is its pod, as it was read; nil if it was not, or if it is gone.
@@ -82,13 +81,13 @@ func candidatesOf(presences []presence.Object) []Candidate {
 func (c *Candidate) runsIn(pod *corev1.Pod) {
 	switch {
 	case c.InNoPod():
-		c.Exists, c.Ready = true, c.PodState != Gone // clocks may differ: only its presence's end proves that it is gone
+		c.Exists = true // clocks may differ: only its presence's end proves that it is gone
 		return
 	case pod == nil || string(pod.UID) != c.UID:
 		c.PodState = Gone
 		return
 	}
-	c.PodState, c.Exists, c.Ready, c.Runs = podState(pod), true, isReady(pod), pod
+	c.PodState, c.Exists, c.Runs = podState(pod), true, pod
 	c.ServiceAccount = cmp.Or(pod.Spec.ServiceAccountName, "default")
 	if c.Workload = WorkloadOf(pod); c.PodState != Ready && c.PodState != NotReady {
 		c.Workload = ""
@@ -101,16 +100,12 @@ func podState(pod *corev1.Pod) string {
 		return Terminating
 	case pod.Status.Phase != corev1.PodRunning:
 		return cmp.Or(string(pod.Status.Phase), string(corev1.PodUnknown))
-	case isReady(pod):
+	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}):
 		return Ready
 	}
 	return NotReady
-}
-
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // nodeState returns the state of a node; nil means that the node does not exist.

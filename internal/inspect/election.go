@@ -116,12 +116,9 @@ func (e Election) Nothing() bool {
 // Phase is the later of the phases on the Lease and on the legacy object. If there is
 // neither, a leader-for-life lock counts as phase legacy: its migration has not begun.
 func (e Election) Phase() record.Phase {
-	var stage record.Stage
+	stage := record.StageOf(e.Snapshot().Version)
 	if e.Legacy != nil {
-		stage = e.Legacy.ConfigMap.Stage
-	}
-	if e.Lease != nil {
-		stage = record.ReadStage(e.Lease.Annotations).Later(stage)
+		stage = stage.Later(e.Legacy.ConfigMap.Stage)
 	}
 	if stage.Phase == "" && e.Legacy != nil && e.Legacy.Kind == ownerref.Legacy {
 		return record.PhaseLegacy

@@ -109,11 +109,8 @@ func (e Election) Silent(now time.Time) bool {
 // doubtful reports whether that, or a time in the future, says that the holder does not renew the
 // Lease, and no renewal was seen.
 func (e Election) doubtful(now time.Time) bool {
-	if e.Lease == nil || e.Watched.Renewed {
-		return false
-	}
 	r := e.Snapshot().Record
-	return e.Silent(now) || r.Holder != "" && now.Sub(r.RenewTime) < -e.Lasts()
+	return !e.Watched.Renewed && (e.Silent(now) || r.Holder != "" && now.Sub(r.RenewTime) < -e.Lasts())
 }
 
 // State says whether the Lease is held. If that is not certain, a note says how it is known.
@@ -130,7 +127,7 @@ func (e Election) State(now time.Time) (state State, note string) {
 	age, lasts := now.Sub(r.RenewTime), r.LeaseDuration
 	seen := ""
 	if watched.For > 0 {
-		seen = fmt.Sprintf("no renewal was seen in %s of watching", Rounded(watched.For))
+		seen = fmt.Sprintf("no renewal was seen in %s of watching", duration.HumanDuration(watched.For))
 	}
 	switch {
 	case watched.Renewed:
@@ -144,10 +141,17 @@ func (e Election) State(now time.Time) (state State, note string) {
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:
-		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now))))
+		return Stale, joined(seen, inTheFuture(age))
 	default:
-		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s old by the clock of this machine, which may differ from the holder's", Rounded(age)))
+		const old = "the last renewal is %s old by the clock of this machine, which may differ from the holder's"
+		return Stale, joined(seen, fmt.Sprintf(old, duration.HumanDuration(age)))
 	}
+}
+
+// inTheFuture says that a renewal of that age, which is negative, is in the future.
+func inTheFuture(age time.Duration) string {
+	return fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ",
+		duration.HumanDuration(age.Abs()))
 }
 
 func stateOfEmpty(token, released uint64) (state State, note string) {
@@ -157,17 +161,9 @@ func stateOfEmpty(token, released uint64) (state State, note string) {
 	case token == released:
 		return Released, ""
 	default:
-		return Cleared, fmt.Sprintf("somebody removed the holder's name, but the term with token %d was not released: its holder may still be at work until its lease expires", token)
+		return Cleared, fmt.Sprintf("somebody removed the holder's name, but the term with token %d was not released: "+
+			"its holder may still be at work until its lease expires", token)
 	}
 }
 
 func joined(a, b string) string { return strings.TrimPrefix(a+"; "+b, "; ") }
-
-// Rounded is a duration in seconds or, if it makes no sense to count those, in days or years: somebody
-// may have written any time.
-func Rounded(d time.Duration) string {
-	if d.Abs() > 24*time.Hour {
-		return duration.HumanDuration(d)
-	}
-	return d.Round(time.Second).String()
-}

@@ -44,12 +44,14 @@ var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpo
 // ObjectOf names the object of a legacy lock as kubectl does.
 func ObjectOf(lock record.Legacy) string { return objectKinds[lock.Resource] + "/" + lock.Name }
 
+// RemoveFinalizers is what to do about a ConfigMap that lingers.
+const RemoveFinalizers = "have the finalizers removed, by whoever put them there or by hand"
+
 // LegacyLock says which lock is moved, and whether the Lease says that one is: if not, it may be
 // one of the lock's name.
 func (e Election) LegacyLock() (lock record.Legacy, moves bool) {
-	if e.Lease != nil {
-		lock, moves = record.ReadLegacy(e.Lease.Annotations), record.ReadStage(e.Lease.Annotations).Phase != ""
-	}
+	on := e.Snapshot().Version
+	lock, moves = record.LegacyOf(on), record.StageOf(on).Phase != ""
 	if lock != (record.Legacy{}) {
 		return lock, true
 	}

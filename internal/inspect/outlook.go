@@ -26,13 +26,11 @@ type Vacancy struct {
 	Uncertain bool `json:"uncertain,omitempty"`
 }
 
-// Failover is a change of leader that nobody wished for. What is not known is empty or nil.
+// Failover is a change of leader that nobody wished for, with which the term of the present leader
+// began. What is not known is empty or nil.
 type Failover struct {
-	// At is when the next leader took the lock, by its clock.
-	At     *metav1.MicroTime `json:"at,omitempty"`
-	From   string            `json:"from,omitempty"`
-	To     string            `json:"to"`
-	ToZone string            `json:"toZone,omitempty"`
+	// From is who led before.
+	From string `json:"from,omitempty"`
 	// Cause is how the lock had come free.
 	Cause string `json:"cause"`
 	// NobodyLedMilliseconds is for how long nobody led, as the next leader saw it.
@@ -109,7 +107,7 @@ func lastFailover(r locks.Record) *Failover {
 		p.Cause == string(status.CauseReleased) && (!known || nobodyLed < handoverLimit):
 		return nil
 	}
-	f := &Failover{At: stamp(r.AcquireTime), From: p.Holder, To: r.Holder, ToZone: r.Details.Zone, Cause: p.Cause}
+	f := &Failover{From: p.Holder, Cause: p.Cause}
 	if ms := nobodyLed.Milliseconds(); known {
 		f.NobodyLedMilliseconds = &ms
 	}

@@ -47,11 +47,6 @@ func get[T any, P rawapi.Type[T]](ctx context.Context, client rest.Interface, id
 	return object, err
 }
 
-// Lease reads a Lease; nil if it does not exist.
-func (r Reader) Lease(ctx context.Context, key types.NamespacedName) (*coordinationv1.Lease, error) {
-	return get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: key.Namespace, Name: key.Name})
-}
-
 // Leases lists the Leases of a namespace; an empty one means all.
 func (r Reader) Leases(ctx context.Context, namespace string) ([]coordinationv1.Lease, error) {
 	return rawapi.List[coordinationv1.Lease](ctx, r.Coordination, apierror.Leases, namespace, "")
@@ -59,7 +54,8 @@ func (r Reader) Leases(ctx context.Context, namespace string) ([]coordinationv1.
 
 // Lock reads the Lease of a lock. A missing lock is no error.
 func (r Reader) Lock(ctx context.Context, lock types.NamespacedName) (Election, error) {
-	lease, err := r.Lease(ctx, lock)
+	id := apierror.Object{Resource: apierror.Leases, Namespace: lock.Namespace, Name: lock.Name}
+	lease, err := get[coordinationv1.Lease](ctx, r.Coordination, id)
 	return Election{NamespacedName: lock, Lease: lease}, err
 }
 
@@ -200,7 +196,7 @@ func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) err
 			continue
 		}
 		var err error
-		if pods[c.Pod], err = get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: c.Pod}); err != nil {
+		if pods[c.Pod], err = r.pod(ctx, namespace, c.Pod); err != nil {
 			return err
 		}
 	}
@@ -210,9 +206,14 @@ func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) err
 	return nil
 }
 
+// pod reads a pod; nil if it does not exist.
+func (r Reader) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	return get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
+}
+
 // PodState reads a pod and returns its state, which is Gone if it does not exist, or cannot.
 func (r Reader) PodState(ctx context.Context, namespace, name string) (string, error) {
-	pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
+	pod, err := r.pod(ctx, namespace, name)
 	if err != nil || pod == nil {
 		return Gone, err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/requests"
-	"github.com/zonelect/zonelect/locks"
 )
 
 // Status is the meaning of an election's objects, for people.
@@ -44,12 +43,9 @@ type Evacuation struct {
 
 // Status interprets what was read. now is the wall clock.
 func (e Election) Status(now time.Time) Status {
-	s := Status{Phase: e.Phase(), Legacy: e.Legacy, Candidates: ByZone(e.Candidates)}
+	s := Status{Leader: e.Leader(), Phase: e.Phase(), Legacy: e.Legacy, Candidates: ByZone(e.Candidates)}
 	s.Notes = slices.Clone(e.Notes)
-	var r locks.Record
-	if e.Lease != nil {
-		r, s.Leader = e.Snapshot().Record, e.Leader()
-	}
+	r := e.Snapshot().Record
 	s.checkEvacuations(r.Evacuated, now)
 	var note string
 	if s.State, note = e.State(now); note != "" {
@@ -58,8 +54,8 @@ func (e Election) Status(now time.Time) Status {
 	s.checkWork()
 	s.LastFailover, s.Vacancy = lastFailover(r), s.vacancy(r, now)
 	s.checkVacancy()
-	if s.State == Held && !e.Watched.Renewed && ahead(now.Sub(r.RenewTime)) {
-		s.Note("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now)))
+	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
+		s.Note("%s", inTheFuture(age))
 	}
 	if d, ours := DetailsOf(r); ours && d.Refused != "" {
 		s.Note("%s was asked to hand over, but still leads: %s", d.Holder, d.Refused)

@@ -26,18 +26,18 @@ func FuzzJudge(f *testing.F) {
 		}
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
 		s := Observation{
-			HeartKnown: bit(0), Beats: bit(1), OthersBeat: bit(2), NodeKnown: bit(3), Ready: bit(4), OutOfService: bit(5),
+			HeartKnown: bit(0), Beats: bit(1), OthersBeat: bit(2),
 			SilentFor: time.Duration(silent), FinishedFor: time.Duration(finishedFor), Grace: time.Duration(grace),
 		}
 		v := Judge(&pod, s)
-		byTime := s.Grace > 0 && pod.Spec.NodeName != "" && (s.OutOfService || s.HeartKnown && s.OthersBeat && s.SilentFor >= s.Grace)
+		byTime := s.Grace > 0 && pod.Spec.NodeName != "" && s.HeartKnown && s.OthersBeat && s.SilentFor >= s.Grace
 		switch {
 		case v.MayLead && v.Presumed, v.Presumed && !byTime:
 			t.Fatalf("%+v after %+v", v, s)
 		case v.MayLead || v.Presumed || pod.Spec.NodeName == "" && finished(&pod):
 			return
 		}
-		kubelet := s.HeartKnown && s.Beats || !s.HeartKnown && s.Ready
+		kubelet := s.HeartKnown && s.Beats
 		if !finished(&pod) || runs(&pod) || !kubelet {
 			t.Fatalf("a pod in phase %s has ended by %+v: %+v", pod.Status.Phase, s, v)
 		}

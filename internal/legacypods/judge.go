@@ -20,11 +20,10 @@ type State string
 
 // The states of a legacy pod. The state alone does not decide whether the pod may lead.
 const (
-	Alive        State = "alive" // or not started yet
-	Terminating  State = "terminating"
-	Completed    State = "completed"      // Succeeded or Failed
-	Unreachable  State = "unreachable"    // its node is silent, not ready or gone
-	OutOfService State = "out of service" // its node has the taint of that name
+	Alive       State = "alive" // or not started yet
+	Terminating State = "terminating"
+	Completed   State = "completed"   // Succeeded or Failed
+	Unreachable State = "unreachable" // its node is silent
 )
 
 // Verdict is the judgment of one legacy pod.
@@ -33,7 +32,7 @@ type Verdict struct {
 	// MayLead says that nothing proves that its process has ended.
 	MayLead bool
 	// Presumed says that MayLead is false without such proof, because the node has been
-	// silent for the grace, or was declared out of service (M11).
+	// silent for the grace (M11).
 	Presumed bool
 	Why      string // the reason, in words; empty for a pod that has ended
 }
@@ -41,21 +40,15 @@ type Verdict struct {
 // Observation is what one candidate has itself seen of a pod and its node, by its own
 // clock. The zero value has seen nothing.
 type Observation struct {
-	// HeartKnown says that the candidate could read the node's heartbeats, which are the
-	// renewals of its kubelet's Lease. Then Beats says that the Lease was seen to change,
-	// and SilentFor for how long it has not changed since.
+	// HeartKnown says that the node has heartbeats, which are the renewals of its kubelet's
+	// Lease, and that the candidate could read them. Then Beats says that the Lease was seen to
+	// change, and SilentFor for how long it has not changed since.
 	HeartKnown bool
 	Beats      bool
 	SilentFor  time.Duration
 	// OthersBeat says that at least half of all nodes were seen to beat just now, so that
 	// neither the API nor the connection to it is at fault.
 	OthersBeat bool
-
-	// NodeKnown says that the candidate could read the Node, or that there is none. Ready is
-	// as the Node says, and OutOfService says that it has the taint.
-	NodeKnown    bool
-	Ready        bool
-	OutOfService bool
 
 	// FinishedFor is how long the pod has been seen as Succeeded or Failed.
 	FinishedFor time.Duration
@@ -84,8 +77,8 @@ const killSlack = 10 * time.Second
 //
 // A pod that has not ended may lead, whatever its status says: a terminating pod still
 // runs, and a kubelet restarts a container that has terminated. M11 is the exception: the
-// pod's node has been silent for the grace, or somebody who should know declared it out
-// of service and it shows no sign of life.
+// pod's node has been silent for the grace. Of a node that is gone, or that an administrator has
+// declared out of service, Kubernetes itself deletes the pods.
 func Judge(pod *corev1.Pod, s Observation) Verdict {
 	if pod.Spec.NodeName == "" {
 		s = Observation{} // it has no node
@@ -97,15 +90,11 @@ func Judge(pod *corev1.Pod, s Observation) Verdict {
 			return Verdict{State: Completed}
 		}
 	}
-	switch {
-	case s.outOfService():
-		v.Why = "its node was declared out of service and shows no sign of life"
-	case s.silent():
-		v.Why = fmt.Sprintf("its node has been silent for %v: it counts as gone, though it may run on where the API cannot be reached", s.SilentFor.Round(time.Second))
-	default:
-		return v
+	if s.silent() {
+		v.MayLead, v.Presumed = false, true
+		v.Why = fmt.Sprintf("its node has been silent for %v: it counts as gone, though it may run on where the API cannot be reached",
+			s.SilentFor.Round(time.Second))
 	}
-	v.MayLead, v.Presumed = false, true
 	return v
 }
 
@@ -113,10 +102,8 @@ func Judge(pod *corev1.Pod, s Observation) Verdict {
 // presumed gone.
 func stateOf(pod *corev1.Pod, s Observation) (state State, why string) {
 	switch {
-	case s.outOfService():
-		return OutOfService, ""
-	case s.silent(), s.NodeKnown && !s.Ready:
-		return Unreachable, "its node is not ready or gone, which does not say that the pod has ended"
+	case s.silent(), s.HeartKnown && s.SilentFor >= believed:
+		return Unreachable, "its node is silent, which does not say that the pod has ended"
 	case finished(pod):
 		return Completed, ""
 	case pod.DeletionTimestamp != nil:
@@ -128,26 +115,13 @@ func stateOf(pod *corev1.Pod, s Observation) (state State, why string) {
 	}
 }
 
-// outOfService reports whether the node counts as off because somebody declared it so.
-// Like the pod collector, it does not believe that of a node that is Ready, or of one
-// that beats.
-func (s Observation) outOfService() bool {
-	seenAlive := s.Ready || s.HeartKnown && s.Beats
-	return s.Grace > 0 && s.OutOfService && (!seenAlive || s.HeartKnown && s.SilentFor >= missed)
-}
-
 // silent reports whether the node has been silent long enough for M11.
 func (s Observation) silent() bool {
 	return s.Grace > 0 && s.HeartKnown && s.SilentFor >= s.Grace && s.OthersBeat
 }
 
 // lives reports whether the kubelet is alive, so that its word on its pods counts.
-func (s Observation) lives() bool {
-	if s.HeartKnown {
-		return s.Beats && s.SilentFor < believed
-	}
-	return s.Ready
-}
+func (s Observation) lives() bool { return s.Beats && s.SilentFor < believed }
 
 // unproven says why a pod that is Succeeded or Failed may still run, or returns "".
 func unproven(pod *corev1.Pod, s Observation) string {
@@ -157,8 +131,9 @@ func unproven(pod *corev1.Pod, s Observation) string {
 		return "" // it never reached a kubelet
 	case runs(pod):
 		return fmt.Sprintf("it is %s, but a container of it still runs", phase)
-	case !s.HeartKnown && !s.NodeKnown:
-		return fmt.Sprintf("it is %s, but neither its node nor that node's heartbeats may be read (verb get on nodes, or on leases in namespace %s), so that nobody knows whether its kubelet says so: remove the pod, or grant one of them", phase, corev1.NamespaceNodeLease)
+	case !s.HeartKnown:
+		return fmt.Sprintf("it is %s, but without its node's heartbeats nobody knows whether its kubelet says so: "+
+			"remove the pod, or grant the verb get on leases in namespace %s", phase, corev1.NamespaceNodeLease)
 	case !s.lives():
 		return fmt.Sprintf("it is %s, but its kubelet was not seen to be alive, and others write that, too", phase)
 	case !reported(pod) && s.FinishedFor < gracePeriod(pod)+killSlack:

@@ -60,14 +60,12 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 	evicted := phase(corev1.PodFailed, "Evicted")
 	beats := Observation{HeartKnown: true, Beats: true, SilentFor: 3 * time.Second, Grace: time.Minute}
 	unseen := Observation{HeartKnown: true, Grace: time.Minute}
-	ready := Observation{NodeKnown: true, Ready: true, Grace: time.Minute}
 	sight := func(base Observation, change func(*Observation)) Observation { change(&base); return base }
 	// dead observes a node that has been silent for long, by a candidate that saw it beat
 	// before.
 	dead := sight(beats, func(s *Observation) {
-		s.SilentFor, s.OthersBeat, s.NodeKnown = 61*time.Second, true, true
+		s.SilentFor, s.OthersBeat = 61*time.Second, true
 	})
-	declared := sight(unseen, func(s *Observation) { s.NodeKnown, s.OutOfService = true, true })
 
 	type verdict struct {
 		state             State
@@ -91,7 +89,6 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		"completed":                 {podWith(succeeded, containers(ended)), beats, verdict{Completed, false, false}, ""},
 		"failed":                    {podWith(failed, containers(ended)), beats, verdict{Completed, false, false}, ""},
 		"failed, never scheduled":   {podWith(failed, containers(), unscheduled), Observation{}, verdict{Completed, false, false}, ""},
-		"failed, node is ready":     {podWith(failed, containers(ended)), ready, verdict{Completed, false, false}, ""},
 		"completed, a container on": {podWith(succeeded, containers(ended, running)), beats, verdict{Completed, true, false}, "still runs"},
 		"failed, a sidecar on": {podWith(failed, containers(ended), func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: running}}
@@ -117,36 +114,22 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 		// Not only the kubelet writes Failed.
 		"failed, no beat was seen yet": {podWith(failed, containers(ended)), unseen, verdict{Completed, true, false}, "not seen to be alive"},
 		"failed, the last beat is old": {podWith(failed, containers(ended)), sight(beats, func(s *Observation) { s.SilentFor = 40 * time.Second }),
-			verdict{Completed, true, false}, "not seen to be alive"},
-		"failed, ready but silent": {podWith(failed, containers(ended)), sight(ready, func(s *Observation) { s.HeartKnown = true }),
-			verdict{Completed, true, false}, "not seen to be alive"},
-		"failed, nothing may be read": {podWith(failed, containers(ended)), Observation{Grace: time.Minute}, verdict{Completed, true, false}, "get on nodes"},
-		"failed by the pod collector, node not ready": {podWith(failed, containers(ended), terminating),
-			Observation{NodeKnown: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
+			verdict{Unreachable, true, false}, "not seen to be alive"},
+		"failed, no heartbeats may be read": {podWith(failed, containers(ended)), Observation{Grace: time.Minute},
+			verdict{Completed, true, false}, "get on leases"},
 		"failed by the pod collector, node gone": {podWith(failed, containers(ended)),
-			Observation{HeartKnown: true, NodeKnown: true, SilentFor: 50 * time.Second, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
+			Observation{HeartKnown: true, SilentFor: 50 * time.Second, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
 		"failed by the pod collector, node silent": {podWith(failed), dead, verdict{Unreachable, false, true}, "silent for 1m1s"},
 
 		// M11.
-		"node silent for the grace":        {podWith(), dead, verdict{Unreachable, false, true}, "may run on"},
-		"... while it terminates":          {podWith(terminating), dead, verdict{Unreachable, false, true}, ""},
-		"... not quite":                    {podWith(), sight(dead, func(s *Observation) { s.SilentFor = time.Minute - 1 }), verdict{Unreachable, true, false}, "does not say"},
-		"... and so are most others":       {podWith(), sight(dead, func(s *Observation) { s.OthersBeat = false }), verdict{Unreachable, true, false}, ""},
-		"... and the rule is off":          {podWith(), sight(dead, func(s *Observation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
-		"... and the rule is negative":     {podWith(), sight(dead, func(s *Observation) { s.Grace = -1 }), verdict{Unreachable, true, false}, ""},
-		"heartbeats may not be read":       {podWith(), sight(dead, func(s *Observation) { s.HeartKnown = false }), verdict{Unreachable, true, false}, ""},
-		"silent, the Node may not be read": {podWith(), sight(dead, func(s *Observation) { s.NodeKnown = false }), verdict{Unreachable, false, true}, ""},
-		"not ready":                        {podWith(), sight(ready, func(s *Observation) { s.Ready = false }), verdict{Unreachable, true, false}, "does not say"},
-		"node gone":                        {podWith(), Observation{NodeKnown: true, Grace: time.Minute}, verdict{Unreachable, true, false}, "does not say"},
-		"out of service":                   {podWith(), declared, verdict{OutOfService, false, true}, "declared"},
-		"... terminating":                  {podWith(terminating), declared, verdict{OutOfService, false, true}, ""},
-		"... failed by the pod collector":  {podWith(failed), declared, verdict{OutOfService, false, true}, ""},
-		"... but ready":                    {podWith(), sight(declared, func(s *Observation) { s.Ready = true }), verdict{Alive, true, false}, ""},
-		"... ready, but silent since":      {podWith(), sight(declared, func(s *Observation) { s.Ready, s.SilentFor = true, 15*time.Second }), verdict{OutOfService, false, true}, ""},
-		"... but it beats":                 {podWith(), sight(declared, func(s *Observation) { s.Beats, s.SilentFor = true, 14*time.Second }), verdict{Unreachable, true, false}, ""},
-		"... heartbeats may not be read":   {podWith(), sight(declared, func(s *Observation) { s.HeartKnown = false }), verdict{OutOfService, false, true}, ""},
-		"... and M11 is off":               {podWith(), sight(declared, func(s *Observation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
-		"... of a pod without a node":      {podWith(unscheduled), declared, verdict{Alive, true, false}, ""},
+		"node silent for the grace":    {podWith(), dead, verdict{Unreachable, false, true}, "may run on"},
+		"... while it terminates":      {podWith(terminating), dead, verdict{Unreachable, false, true}, ""},
+		"... not quite":                {podWith(), sight(dead, func(s *Observation) { s.SilentFor = time.Minute - 1 }), verdict{Unreachable, true, false}, "does not say"},
+		"... and so are most others":   {podWith(), sight(dead, func(s *Observation) { s.OthersBeat = false }), verdict{Unreachable, true, false}, ""},
+		"... and the rule is off":      {podWith(), sight(dead, func(s *Observation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
+		"... and the rule is negative": {podWith(), sight(dead, func(s *Observation) { s.Grace = -1 }), verdict{Unreachable, true, false}, ""},
+		"heartbeats may not be read":   {podWith(), sight(dead, func(s *Observation) { s.HeartKnown = false }), verdict{Alive, true, false}, ""},
+		"... of a pod without a node":  {podWith(unscheduled), dead, verdict{Alive, true, false}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Judge(tc.pod, tc.sight)

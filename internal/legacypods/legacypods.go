@@ -105,7 +105,8 @@ func New(c Config) (*Counter, error) {
 		errs = append(errs, fmt.Errorf("the label selector %q selects no or all pods: %w", c.PodSelector, errors.Join(ErrSelector, err)))
 	}
 	if c.LegacyGrace > 0 && c.LegacyGrace < GraceLeast {
-		errs = append(errs, fmt.Errorf("the legacy grace is %v, at least %v are needed: a healthy node may be silent for %v", c.LegacyGrace, GraceLeast, heartbeat))
+		const hasty = "the legacy grace is %v, at least %v are needed: a healthy node may be silent for %v"
+		errs = append(errs, fmt.Errorf(hasty, c.LegacyGrace, GraceLeast, heartbeat))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("counting legacy pods: %w", err)
@@ -147,7 +148,7 @@ func (c *Counter) count(ctx context.Context, owner ownerref.Owner, seen []ownerr
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
+		p := Standing{Pod: ownerref.Owner{Name: pod.Name, UID: pod.UID}, Node: pod.Spec.NodeName, Heard: observation.Beats}
 		switch p.Verdict = Judge(pod, observation); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)
@@ -262,7 +263,8 @@ func (c *Counter) makeSureGone(ctx context.Context, o ownerref.Owner, listed map
 	}
 	if pod != nil {
 		c.held(o, pod.Labels)
-		return fmt.Errorf("%w: pod %s is or was the legacy leader, but the selector %q does not match it: set one that matches the operator's old pods and new ones", ErrSelector, o, selector)
+		return fmt.Errorf("%w: pod %s is or was the legacy leader, but the selector %q does not match it: "+
+			"set one that matches the operator's old pods and new ones", ErrSelector, o, selector)
 	}
 	c.held(o, nil)
 	c.gone[o.UID] = true // a UID never comes back

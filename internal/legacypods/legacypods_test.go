@@ -41,7 +41,6 @@ func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	c := w.legacyPods(0)
 	w.counts(c, 0, "[] []")
 	w.candidate("b")
-	w.node("n1", corev1.ConditionTrue)
 	w.pod("old-1", "n1")
 	w.pod("old-2", "n1", terminating)
 	w.pod("pending", "", phase(corev1.PodPending, ""), containers())
@@ -82,7 +81,6 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 		"no controller":                      {func(*corev1.Pod) {}, func(*corev1.Pod) {}, []func(*corev1.Pod){pending, waiting}, true},
 	} {
 		w := newWorld(t)
-		w.node("n1", corev1.ConditionTrue)
 		w.pod("self", "n1", append([]func(*corev1.Pod){func(p *corev1.Pod) { p.UID = podOf("self").UID }}, c.own)...)
 		w.pod("p", "n1", append([]func(*corev1.Pod){c.pod}, c.state...)...)
 		if got := len(w.take(w.legacyPods(0)).Standing); got != map[bool]int{true: 1}[c.legacy] {
@@ -94,7 +92,6 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 // TestOneWhoOnlyLooksNeedsNoPodOfItsOwn: a tool is not a candidate.
 func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	w := newWorld(t)
-	w.node("n1", corev1.ConditionTrue)
 	w.pod("old", "n1")
 	w.counts(w.legacyPods(0, func(c *Config) { c.Self = ownerref.Owner{} }), 0, "[old] []")
 }
@@ -103,7 +100,6 @@ func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 // pod.
 func TestALegacyOwnersRevisionIsLegacy(t *testing.T) {
 	w := newWorld(t)
-	w.node("n1", corev1.ConditionTrue)
 	of := func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "old") }
 	w.pod("old-1", "n1", of)
 	w.pod("old-2", "n1", of, phase(corev1.PodPending, ""), containers())

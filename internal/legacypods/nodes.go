@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -40,15 +39,15 @@ type observations struct {
 
 // heartbeats holds what was seen of one node's heartbeats.
 type heartbeats struct {
-	version string // empty if there are none
+	version string // empty if none was seen yet
 	since   time.Time
 	beats   bool
 }
 
 // see records that an answer that came now had this version.
 func (h *heartbeats) see(version string, now time.Time) {
-	if h.since.IsZero() || h.version != version {
-		h.beats = !h.since.IsZero() && version != ""
+	if h.version != version {
+		h.beats = h.version != ""
 		h.version, h.since = version, now
 	}
 }
@@ -99,17 +98,8 @@ func (c *Counter) observeNode(ctx context.Context, node string, v *nodeView) err
 		return err
 	}
 	s := &v.observation
-	if s.Beats && s.SilentFor < missed {
-		return nil
-	}
-	if err := c.readNode(ctx, node, v); err != nil {
-		return err
-	}
-	if s.HeartKnown && v.heart.version == "" && (!s.NodeKnown || s.Ready) {
-		// As far as is known, this node never has heartbeats: that is not silence.
-		s.HeartKnown, s.SilentFor, v.heart = false, 0, heartbeats{}
-	}
-	if s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
+	// The others are not listed before: if all fall silent together, none must have been seen to beat just now.
+	if s.Beats && s.SilentFor < missed || s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
 		return nil
 	}
 	beating, total, err := c.observations.count(ctx, c.config)
@@ -119,7 +109,8 @@ func (c *Counter) observeNode(ctx context.Context, node string, v *nodeView) err
 	case err != nil:
 		return err
 	case beating*2 < total:
-		v.note = fmt.Sprintf("node %s is silent, but of %d nodes only %d were seen to beat just now, so that its pods are waited for", node, total, beating)
+		v.note = fmt.Sprintf("node %s is silent, but of %d nodes only %d were seen to beat just now, so that its pods are waited for",
+			node, total, beating)
 	default:
 		s.OthersBeat = total > 0
 	}
@@ -127,55 +118,26 @@ func (c *Counter) observeNode(ctx context.Context, node string, v *nodeView) err
 }
 
 // listen reads the heartbeats of a node. The silence lasts from the answer that first
-// showed the newest heartbeat to the request that found no newer one.
+// showed the newest heartbeat to the request that found no newer one. A node that has no
+// heartbeats is not silent.
 func (c *Counter) listen(ctx context.Context, node string, v *nodeView) error {
 	name := apierror.Object{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease, Name: node}
 	sent := time.Now()
 	lease, err := rawapi.New[coordinationv1.Lease](c.config.Coordination, name).Get(ctx)
-	version := ""
+	forbidden := errors.Is(err, locks.ErrForbidden)
 	switch {
-	case errors.Is(err, locks.ErrForbidden):
-		if c.config.LegacyGrace > 0 {
+	case forbidden || name.Absent(err):
+		if forbidden && c.config.LegacyGrace > 0 {
 			v.note = fmt.Sprintf("the heartbeats of node %s may not be read, so that its pods are waited for, dead or not: %v", node, err)
 		}
 		v.heart = heartbeats{}
 		return nil
-	case name.Absent(err):
 	case err != nil:
 		return err
-	default:
-		version = lease.ResourceVersion
 	}
-	v.heart.see(version, time.Now())
+	v.heart.see(lease.ResourceVersion, time.Now())
 	v.observation.HeartKnown, v.observation.Beats = true, v.heart.beats
 	v.observation.SilentFor = max(0, sent.Sub(v.heart.since))
-	return nil
-}
-
-// readNode reads the Node itself, if that is permitted.
-func (c *Counter) readNode(ctx context.Context, node string, v *nodeView) error {
-	s := &v.observation
-	name := apierror.Object{Resource: apierror.Nodes, Name: node}
-	object, err := rawapi.New[corev1.Node](c.config.Core, name).Get(ctx)
-	switch {
-	case errors.Is(err, locks.ErrForbidden):
-		if s.Grace > 0 && v.note == "" {
-			v.note = fmt.Sprintf("whether node %s was declared out of service cannot be told: %v", node, err)
-		}
-		return nil
-	case name.Absent(err):
-		s.NodeKnown = true
-		return nil
-	case err != nil:
-		return err
-	}
-	s.NodeKnown = true
-	for _, condition := range object.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			s.Ready = condition.Status == corev1.ConditionTrue
-		}
-	}
-	s.OutOfService = slices.ContainsFunc(object.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	return nil
 }
 

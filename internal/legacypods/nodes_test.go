@@ -111,7 +111,6 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 			w.refuse = nil
 		},
 		"the heartbeat is not read": fail("get", "/kube-node-lease/"),
-		"the node is not read":      fail("get", "/nodes/"),
 		"the pods are not read":     fail("list", "/pods"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,51 +172,20 @@ func TestWhereHeartbeatsMayNotBeReadTheRuleDoesNotApply(t *testing.T) {
 	}
 }
 
-var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
-
 func TestWithoutGraceNothingIsPresumed(t *testing.T) {
 	silent(t, func(w *world, _ *Counter) {
-		w.node("n1", corev1.ConditionUnknown, outOfService)
 		if got := w.counts(w.legacyPods(-1), 10*time.Minute, standing); got.Note != "" {
 			t.Errorf("it says %q", got.Note)
 		}
 	})
 }
 
-func TestANodeOutOfServiceIsBelievedAtOnce(t *testing.T) {
+func TestANodeWithoutHeartbeatsIsNotSilent(t *testing.T) {
 	silent(t, func(w *world, c *Counter) {
-		w.node("n1", corev1.ConditionUnknown, outOfService)
-		if got := w.counts(c, 0, presumed); got.Presumed[0].Verdict.State != OutOfService {
-			t.Errorf("it is %v", got.Presumed[0].Verdict)
-		}
+		w.takeFor(c, 10*time.Second)
+		w.Delete(heartsPath + "n1")
+		w.counts(c, 10*time.Minute, standing)
 	})
-	silent(t, func(w *world, c *Counter) {
-		w.beat("n1")
-		w.node("n1", corev1.ConditionTrue, outOfService)
-		w.counts(c, 10*time.Minute, standing) // it beats and is Ready
-	})
-}
-
-func TestANodeWithoutHeartbeatsIsSilentOnlyIfItIsNotReady(t *testing.T) {
-	for name, tc := range map[string]struct {
-		set  func(*world)
-		want string
-	}{
-		"node gone":            {func(w *world) { w.Delete(nodesPath + "n1") }, presumed},
-		"node not ready":       {func(w *world) { w.node("n1", corev1.ConditionUnknown) }, presumed},
-		"node ready":           {func(*world) {}, standing},
-		"node may not be read": {func(w *world) { w.refuse = refusing(403, "get", "/nodes/") }, standing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			silent(t, func(w *world, c *Counter) {
-				w.takeFor(c, 10*time.Second)
-				w.Delete(heartsPath + "n1")
-				tc.set(w)
-				w.counts(c, 59*time.Second, standing)
-				w.counts(c, 3*time.Second, tc.want)
-			})
-		})
-	}
 }
 
 // TestTheEndOfHeartbeatsIsNone: a node was removed, and the pod collector writes Failed.
@@ -225,7 +193,6 @@ func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
 	silent(t, func(w *world, c *Counter) {
 		w.take(c)
 		w.Delete(heartsPath + "n1")
-		w.Delete(nodesPath + "n1")
 		w.pod("old", "n1", phase(corev1.PodFailed, ""), containers(ended))
 		w.counts(c, 30*time.Second, standing)
 	})

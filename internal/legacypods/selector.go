@@ -48,7 +48,8 @@ func (c *Counter) findSelector(ctx context.Context) (string, error) {
 func controller[T any, P rawapi.Type[T]](ctx context.Context, c *Counter, resource apierror.Resource, object metav1.Object) (P, error) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil || ref.Kind != resource.Kind || ref.APIVersion != resource.GroupVersion() {
-		return nil, fmt.Errorf("%w: this pod belongs to no Deployment: set a label selector that matches the operator's old pods and new ones", ErrSelector)
+		return nil, fmt.Errorf("%w: this pod belongs to no Deployment: "+
+			"set a label selector that matches the operator's old pods and new ones", ErrSelector)
 	}
 	name := apierror.Object{Resource: resource, Namespace: c.config.Namespace, Name: ref.Name}
 	found, err := rawapi.New[T, P](c.config.Apps, name).Get(ctx)

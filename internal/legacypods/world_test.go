@@ -23,7 +23,6 @@ import (
 
 const (
 	podsPath   = "/api/v1/namespaces/ns/pods/"
-	nodesPath  = "/api/v1/nodes/"
 	heartsPath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
 	appsPath   = "/apis/apps/v1/namespaces/ns/"
 )
@@ -93,19 +92,10 @@ func (w *world) present(pod ownerref.Owner) presence.Object {
 	return o
 }
 
-// node adds a node, Ready or not.
-func (w *world) node(name string, ready corev1.ConditionStatus, taints ...corev1.Taint) {
-	node := &corev1.Node{}
-	node.Name, node.UID, node.Spec.Taints = name, types.UID("uid-"+name), taints
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-	w.Put(nodesPath+name, node)
-}
-
-// beat makes nodes Ready and beat from now on.
+// beat makes nodes beat from now on.
 func (w *world) beat(names ...string) {
 	for _, name := range names {
 		ctx, cancel := context.WithCancel(context.Background())
-		w.node(name, corev1.ConditionTrue)
 		w.pulse(name)
 		done := make(chan struct{})
 		w.wait.Go(func() {

@@ -118,9 +118,11 @@ func (g *Guard) checkNoLegacy(ctx context.Context) error {
 	case err != nil:
 		return err
 	case r.Kind == ownerref.Legacy:
-		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", ErrPhase, g.configMap.Name(), r.Owner.Name)
+		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, "+
+			"or delete that ConfigMap if no program uses it any more", ErrPhase, g.configMap.Name(), r.Owner.Name)
 	case r.Kind == ownerref.Shield:
-		return fmt.Errorf("%w: the ConfigMap %s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", ErrPhase, g.configMap.Name())
+		return fmt.Errorf("%w: the ConfigMap %s is a shield that is not sealed, and goes with the candidates that own it: "+
+			"the leader seals it in phase sealed; until then run this candidate in mode auto", ErrPhase, g.configMap.Name())
 	}
 	return nil
 }

@@ -44,7 +44,8 @@ func read(object metav1.Object) (locks.Record, error) {
 	}
 	w, err := record.ParseElected(value)
 	if err != nil {
-		return locks.Record{}, fmt.Errorf("%w: nobody can take the lock until it is mended; remove the annotation if no leader is alive: %w", ErrNoRecord, err)
+		return locks.Record{}, fmt.Errorf("%w: nobody can take the lock until it is mended; "+
+			"remove the annotation if no leader is alive: %w", ErrNoRecord, err)
 	}
 	r.Holder = record.Identity(w.HolderIdentity)
 	r.LeaseDuration = w.LeaseDuration()
@@ -68,7 +69,8 @@ func precise(second time.Time, annotation string) time.Time {
 func otherLock(object metav1.Object) error {
 	owners := object.GetOwnerReferences()
 	if len(owners) == 1 && owners[0].Kind == "Pod" {
-		return fmt.Errorf("%w: it has no record but one owner, the pod %.253s, which is how a leader-for-life lock names its leader: use the ownerref lock to move off it, or another name", ErrOtherLock, owners[0].Name)
+		return fmt.Errorf("%w: it has no record but one owner, the pod %.253s, which is how a leader-for-life lock names its leader: "+
+			"use the ownerref lock to move off it, or another name", ErrOtherLock, owners[0].Name)
 	}
 	_, shield := object.GetAnnotations()[record.AnnotationPhase]
 	for _, owner := range owners {
@@ -97,9 +99,6 @@ func write(object metav1.Object, r locks.Record) error {
 		return fmt.Errorf("writing the record: %w", err)
 	}
 	annotations := record.WriteDetails(object.GetAnnotations(), r.Details)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
 	annotations[AnnotationRecord] = string(value)
 	annotate(annotations, AnnotationAcquired, r.AcquireTime)
 	annotate(annotations, AnnotationRenewed, r.RenewTime)

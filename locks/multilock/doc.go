@@ -54,7 +54,7 @@ package multilock
 //	twin/lock.go                       Lock.Attend                  looks up the pods of legacy holders; until the end of Attend
 //	twin/watch.go                      twinWatch.run                the watch of one of the two locks; until either ends
 //	../../internal/presence/keeper.go  Keeper.Keep                  follows the other candidates' presences; until the end of Attend
-//	../../internal/presence/keeper.go  Keeper.Keep                  ignores and removes presences without a pod that are not renewed; the same
+//	../../internal/presence/keeper.go  Keeper.Keep                  removes presences without a pod that are not renewed; the same
 //	../../internal/presence/keeper.go  Keeper.Keep                  watches this candidate's pod; the same
 //	../../internal/phase/guard.go      Guard.Attend                 keeps the presence; until the end of Attend
 

@@ -37,16 +37,9 @@
 //	resources: [leases]
 //	verbs: [get, list]
 //
-// and for the out-of-service taint, in a ClusterRole:
-//
-//	apiGroups: [""]
-//	resources: [nodes]
-//	verbs: [get]
-//
-// Without these two, M11 does not apply, and a candidate waits until a legacy pod that is
-// Succeeded or Failed is removed; get on either is enough to avoid that wait. Any other
-// missing permission is an error, which names it. Without watch on the ConfigMap no
-// candidate begins to lead.
+// Without it, M11 does not apply, and a candidate waits until a legacy pod that is Succeeded or
+// Failed is removed; get alone is enough to avoid that wait. Any other missing permission is an
+// error, which names it. Without watch on the ConfigMap no candidate begins to lead.
 //
 // # Errors
 //

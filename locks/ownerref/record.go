@@ -58,8 +58,8 @@ type Record struct {
 	// Seen lists the legacy owners that candidates have seen, at most 100, the oldest first.
 	Seen []Owner
 	// Presumed lists the legacy pods that still existed when the shield was armed, because
-	// their nodes had been silent for the grace or were out of service (M11), at most 100. If
-	// the node of one is heard of again, the leader must stop.
+	// their nodes had been silent for the grace (M11), at most 100. If the node of one is heard
+	// of again, the leader must stop.
 	Presumed []Owner
 
 	// UID is that of the ConfigMap; empty if it is Absent.

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/audit"
@@ -76,7 +77,7 @@ func newAudit(env *environment) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&a.everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
 	c.Flags().DurationVar(&a.watch, "for", 20*time.Second, "Time between the two looks.")
-	a.printer.addFlags(c, false)
+	a.printer.addFlags(c)
 	return c
 }
 
@@ -147,22 +148,26 @@ func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unr
 	if all, err = collect(ctx, a.cluster.Coordination, q, audit.OfLease); err != nil {
 		return nil, nil, err
 	}
-	for kind, resource := range map[audit.Kind]apierror.Resource{audit.OnConfigMap: apierror.ConfigMaps, audit.OnEndpoints: apierror.Endpoints} {
+	kinds := []audit.Kind{audit.OnConfigMap, audit.OnEndpoints}
+	for i, resource := range []apierror.Resource{apierror.ConfigMaps, apierror.Endpoints} {
 		found := read(a.cluster, func() ([]audit.Election, error) {
 			q := rawapi.Query{Resource: resource, Namespace: a.cluster.namespace, Metadata: true}
-			return collect(ctx, a.cluster.Core, q, func(o *metav1.PartialObjectMetadata) (audit.Election, bool) { return audit.OfObject(kind, o) })
+			return collect(ctx, a.cluster.Core, q, func(o *metav1.PartialObjectMetadata) (audit.Election, bool) {
+				return audit.OfObject(kinds[i], o)
+			})
 		})
 		all = append(all, found.Value...)
 		if found.Unknown != "" {
 			unread = append(unread, audit.Say("rights", doctor.Note, "which locks are on %s is not known: %s", resource.Name, found.Unknown))
 		}
 	}
-	slices.SortFunc(unread, func(a, b doctor.Finding) int { return cmp.Compare(a.Text, b.Text) })
 	return all, unread, nil
 }
 
 // collect lists objects, and keeps something of some of them.
-func collect[T any, P rawapi.Type[T], V any](ctx context.Context, client rest.Interface, q rawapi.Query, keep func(P) (V, bool)) (all []V, err error) {
+func collect[T any, P rawapi.Type[T], V any](
+	ctx context.Context, client rest.Interface, q rawapi.Query, keep func(P) (V, bool),
+) (all []V, err error) {
 	_, err = rawapi.ListEach(ctx, client, q, func(e rawapi.Event[P]) {
 		if v, is := keep(e.Object); is {
 			all = append(all, v)
@@ -185,7 +190,7 @@ func (a *auditCommand) print(all auditReport) error {
 			on += " (" + e.Phase + ")"
 		}
 		if e.LeaseDurationSeconds > 0 {
-			lease = inspect.Rounded(time.Duration(e.LeaseDurationSeconds) * time.Second)
+			lease = duration.HumanDuration(time.Duration(e.LeaseDurationSeconds) * time.Second)
 		}
 		var checks []string
 		for _, f := range e.Findings {

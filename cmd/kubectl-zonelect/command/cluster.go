@@ -51,12 +51,14 @@ func (c cluster) scope() string {
 }
 
 // noLocks is what people are told where there are none.
-const noLocks = "No locks found in %s. Name a lock that no zonelect program uses yet, or list all locks with 'kubectl zonelect status -A'.\n"
+const noLocks = "No locks found in %s. Name a lock that no zonelect program uses yet, " +
+	"or list all locks with 'kubectl zonelect status -A'.\n"
 
 // absent is the error for a lock that does not exist.
 func (c cluster) absent(name string) error {
 	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: "+
-		"check the name and -n, or list all locks with 'kubectl zonelect status -A'; the first candidate to campaign creates the Lease", name, c.namespace)
+		"check the name and -n, or list all locks with 'kubectl zonelect status -A'; "+
+		"the first candidate to campaign creates the Lease", name, c.namespace)
 }
 
 // role is a ClusterRole for people: config/people/NAME has zonelect-NAME. Each has all permissions
@@ -64,6 +66,11 @@ func (c cluster) absent(name string) error {
 type role string
 
 func (r role) name() string { return "zonelect-" + string(r) }
+
+// creation is the command that creates the role.
+func (r role) creation() string {
+	return fmt.Sprintf("kubectl apply -k 'https://github.com/zonelect/zonelect//config/people/%s?ref=%s'", string(r), ref())
+}
 
 // advice says how to get the permission that a command lacked; empty if it failed
 // for another reason.
@@ -76,8 +83,8 @@ func (r role) advice(err error) string {
 	if lacks.Namespace != "" {
 		kind, where = "rolebinding", " -n "+lacks.Namespace
 	}
-	name := r.name()
-	return fmt.Sprintf("ClusterRole %s grants that: kubectl apply -k https://github.com/zonelect/zonelect//config/people/%s && kubectl create %s %s --clusterrole=%s --user=USER%s", name, r, kind, name, name, where)
+	const form = "ClusterRole %[1]s grants that: %[2]s && kubectl create %[3]s %[1]s --clusterrole=%[1]s --user=USER%[4]s"
+	return fmt.Sprintf(form, r.name(), r.creation(), kind, where)
 }
 
 // explained is an error in the form printed beside a result, with the role that would have

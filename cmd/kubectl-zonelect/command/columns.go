@@ -24,33 +24,23 @@ const timeFormat = "2006-01-02T15:04:05Z"
 func (s *statusCommand) table(found []inspect.Election, now time.Time) (names []string, rows [][]string) {
 	migrating := slices.ContainsFunc(found, func(e inspect.Election) bool { return e.Phase() != "" || legacyCell(e.Legacy) != "" })
 	shown := func(all ...string) []string {
-		row := slices.Clone(all[1:8])
-		if s.everywhere {
-			row = slices.Clone(all[:8])
+		if !migrating {
+			all = all[:8]
 		}
-		if migrating {
-			row = append(row, all[8:10]...)
+		if !s.everywhere {
+			all = all[1:]
 		}
-		if s.printer.wide {
-			row = append(row, all[10:]...)
-		}
-		return row
+		return all
 	}
-	names = shown("Namespace", "Name", "State", "Leader", "Zone", "Since", "Last failover", "Candidates",
-		"Phase", "Legacy", "Renewed", "Token", "Pod", "Node", "Waiting")
+	names = shown("Namespace", "Name", "State", "Leader", "Zone", "Since", "Last failover", "Candidates", "Phase", "Legacy")
 	for _, e := range found {
 		st := e.Status(now)
-		l, token := cmp.Or(st.Leader, &inspect.Leader{}), ""
-		if l.Token > 0 {
-			token = fmt.Sprint(l.Token)
-		}
 		leader, zone, since := leads(st)
 		if st.Vacancy != nil && zone != "" {
 			zone = "(" + zone + ")"
 		}
 		rows = append(rows, shown(e.Namespace, e.Name, string(st.State), leader, zone, age(since, now),
-			failoverCell(st.LastFailover, now), candidatesCell(st), string(st.Phase), legacyCell(st.Legacy),
-			age(l.Renewed, now), token, podName(l.Pod), l.Node, st.Holder().Waiting))
+			failoverCell(st, now), candidatesCell(st), string(st.Phase), legacyCell(st.Legacy)))
 	}
 	return names, rows
 }
@@ -104,7 +94,8 @@ func age(at *metav1.MicroTime, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(at.Time)))
 }
 
-func failoverCell(f *inspect.Failover, now time.Time) string {
+func failoverCell(s inspect.Status, now time.Time) string {
+	f := s.LastFailover
 	if f == nil {
 		return ""
 	}
@@ -112,15 +103,10 @@ func failoverCell(f *inspect.Failover, now time.Time) string {
 	if f.NobodyLedMilliseconds != nil {
 		text += fmt.Sprintf(", nobody led for %s", time.Duration(*f.NobodyLedMilliseconds)*time.Millisecond)
 	}
-	if f.At != nil && now.Sub(f.At.Time) >= -time.Second {
-		text = age(f.At, now) + " ago: " + text
+	if at := s.Leader.Since; at != nil && now.Sub(at.Time) >= -time.Second {
+		text = age(at, now) + " ago: " + text
 	}
 	return text
-}
-
-func podName(pod string) string {
-	name, _, _ := strings.Cut(pod, "/")
-	return name
 }
 
 // candidatesCell counts those that have announced themselves. If none has and there is a leader,

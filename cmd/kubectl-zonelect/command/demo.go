@@ -87,7 +87,8 @@ func (d *demoCommand) run(ctx context.Context) (err error) {
 		_ = os.Unsetenv(name) // it has no wrong characters
 	}
 	d.began, d.lock, d.seen.Timing = d.env.now(), "zonelect-demo-"+rand.String(5), timing.Timing{}.WithDefaults()
-	tell(d.env.streams.Out, "Three candidates elect a leader in namespace %s, by Leases that are removed at the end.\nIf all else fails: %s\n\n", d.cluster.namespace, d.removal())
+	tell(d.env.streams.Out, "Three candidates elect a leader in namespace %s, by Leases that are removed at the end.\n", d.cluster.namespace)
+	tell(d.env.streams.Out, "If all else fails: %s\n\n", d.removal())
 	if err = d.play(ctx); errors.Is(err, errLate) {
 		d.say("this did not come in time: the rest is left out")
 		err = nil

@@ -71,7 +71,7 @@ func newDoctor(env *environment) *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return d.run(c.Context(), args) },
 	}
 	c.Flags().StringVar(&d.account, "service-account", "", "The service account of the operator's pods, if no candidate runs yet.")
-	d.printer.addFlags(c, false)
+	d.printer.addFlags(c)
 	return c
 }
 

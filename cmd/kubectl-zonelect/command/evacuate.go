@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -82,15 +81,11 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 
 // find completes the flags and reads the locks.
 func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election, error) {
-	e.zone = zone
-	faults := validation.IsValidLabelValue(zone)
-	if zone == "" || len(faults) > 0 {
-		return nil, usage("no zone can be %q: %s", zone, strings.Join(faults, "; "))
-	}
 	var err error
 	if e.cluster, err = e.env.cluster("shift", e.everywhere); err != nil {
 		return nil, err
 	}
+	e.zone = zone
 	list, err := e.cluster.Leases(ctx, e.cluster.namespace)
 	if err != nil {
 		return nil, err

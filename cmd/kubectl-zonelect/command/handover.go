@@ -123,7 +123,8 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 	case m.refused != "":
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.Name, m.refused)
 	case h.to.Identity != "" && h.to.Identity != m.to.Identity || h.to.Zone != "" && h.to.Zone != m.to.Zone:
-		return fmt.Errorf("lock %s went from %s to %s: %s did not take it", m.Name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
+		wanted := cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone)
+		return fmt.Errorf("lock %s went from %s to %s: %s did not take it", m.Name, m.from, m.to, wanted)
 	}
 	return say(h.env.streams.Out, "lock %s went from %s to %s\n", m.Name, m.from, m.to)
 }

@@ -31,7 +31,7 @@ const hostile = "x\tFORGED\n\rFORGED\u2028FORGED\u0085FORGED\v\fFORGED" + // lin
 
 // lines are calls of the commands that print what others wrote.
 var lines = []string{
-	"status", "status op", "status -A -o wide", "doctor", "doctor op", "doctor rec", "audit --for 16s",
+	"status", "status op", "status -A", "doctor", "doctor op", "doctor rec", "audit --for 16s",
 	"handover op --timeout 2s", "handover rec --timeout 2s", "evacuate za --timeout 2s", "evacuate zb --dry-run", "restore za",
 	"migrate plan op", "migrate plan rec", "migrate advance op -l app=op --yes --timeout 2s", "migrate advance rec --dry-run",
 	"migrate rollback op --yes --timeout 2s", "migrate clean op --dry-run",

@@ -60,10 +60,14 @@ func newMigrate(env *environment) *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
-		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  kubectl zonelect migrate advance my-operator --dry-run       # what it would change
+		newStep(env, "advance", (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed",
+			`  kubectl zonelect migrate advance my-operator --dry-run       # what it would change
   kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m     # in a script`),
-		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  kubectl zonelect migrate rollback my-operator --to dual --yes     # before the old version is rolled out`),
-		newStep(env, "clean", (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Only you know whether anything can bring legacy pods back
+		newStep(env, "rollback", (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy",
+			`  kubectl zonelect migrate rollback my-operator --to dual --yes     # before the old version is rolled out`),
+		newStep(env, "clean", (*migrate.Migration).Clean,
+			"Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back",
+			`  # Only you know whether anything can bring legacy pods back
   kubectl zonelect migrate clean my-operator --acknowledge no-way-back --yes`),
 	)
 	return c
@@ -74,7 +78,7 @@ func newPlan(env *environment) *cobra.Command {
 	c := m.command("plan", "Show where a migration stands, what the next step does, and whether it is safe now",
 		`  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate plan my-operator -o json     # for a program`, m.plan)
-	m.printer.addFlags(c, false)
+	m.printer.addFlags(c)
 	c.Long = "The command changes nothing. The exit code is 0 even if the step would be refused: in a script, use\nadvance --dry-run."
 	return c
 }
@@ -93,7 +97,8 @@ stays, and the candidates may still follow.`
 	f.BoolVarP(&m.yes, "yes", "y", false, "Take the step. Without it, the command checks the step, and refuses it.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
 	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0: forever.")
-	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, "Checks to override: candidates, leader, legacy-pods, selector, no-way-back. Each check says whether it can be. clean always needs no-way-back.")
+	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, "Checks to override: candidates, leader, legacy-pods, record, selector, "+
+		"no-way-back. Each check says whether it can be. clean always needs no-way-back.")
 	return c
 }
 
@@ -111,7 +116,8 @@ func (m *migration) command(verb, short, example string, do func(context.Context
 	}
 	f := c.Flags()
 	f.StringVar(&m.legacyName, "legacy-name", "", "Name of the legacy object. Default: the name on the Lease, or else the lock's name.")
-	f.StringVarP(&m.selector, "selector", "l", "", "Label selector of the operator's pods, old and new. Default: that of the workload of a candidate or of the legacy leader.")
+	f.StringVarP(&m.selector, "selector", "l", "", "Label selector of the operator's pods, old and new. "+
+		"Default: that of the workload of a candidate or of the legacy leader.")
 	return c
 }
 
@@ -200,7 +206,8 @@ func (m *migration) await(ctx context.Context, out migrate.Outcome) error {
 	}
 	_, err := m.Await(ctx, func(why []string) { m.env.tell("waiting: %s\n", strings.Join(why, "; ")) })
 	if err != nil {
-		return fmt.Errorf("%w; phase %s stays on record, and they may still follow: see 'kubectl zonelect migrate plan %s -n %s'", err, out.To, m.name, m.cluster.namespace)
+		return fmt.Errorf("%w; phase %s stays on record, and they may still follow: see 'kubectl zonelect migrate plan %s -n %s'",
+			err, out.To, m.name, m.cluster.namespace)
 	}
 	m.env.tell("the candidates have followed\n")
 	return nil
@@ -226,9 +233,6 @@ func printPlan(out io.Writer, plan migrate.Plan) error {
 	line("Legacy pods", podsText(r))
 	for _, text := range r.Problems {
 		line("Problem", text)
-	}
-	for _, text := range r.Warnings {
-		line("Warning", text)
 	}
 	printStep(out, "Next step", plan.Next)
 	if len(plan.Checks) > 0 {

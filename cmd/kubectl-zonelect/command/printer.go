@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,29 +22,22 @@ import (
 // printer prints results in the format that the flags choose.
 type printer struct {
 	flags   *genericclioptions.PrintFlags
-	hasWide bool
-	wide    bool
 	objects printers.ResourcePrinter // nil for tables
 }
 
-// addFlags adds the flags. hasWide says that there is a table with more columns.
-func (p *printer) addFlags(c *cobra.Command, hasWide bool) {
-	p.hasWide = hasWide
+// addFlags adds the flags.
+func (p *printer) addFlags(c *cobra.Command) {
 	p.flags = genericclioptions.NewPrintFlags("")
 	p.flags.NamePrintFlags = nil // no server knows what is printed
 	p.flags.AddFlags(c)
 	for _, rare := range []string{"allow-missing-template-keys", "show-managed-fields", "template"} { // as in kubectl
 		c.Flag(rare).Hidden = true
 	}
-	if output := c.Flag("output"); hasWide {
-		output.Usage = strings.Replace(output.Usage, "(", "(wide, ", 1)
-	}
 }
 
 func (p *printer) complete() (err error) {
 	output, template := *p.flags.OutputFormat, p.flags.TemplatePrinterFlags.TemplateArgument
-	p.wide = p.hasWide && output == "wide"
-	if p.wide || output == "" && (template == nil || *template == "") {
+	if output == "" && (template == nil || *template == "") {
 		return nil
 	}
 	if p.objects, err = p.flags.ToPrinter(); err != nil {

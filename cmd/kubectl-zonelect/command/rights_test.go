@@ -87,7 +87,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 
 // TestWhoeverLacksARightIsToldTheRoleThatHasIt, on an error and on a note.
 func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
-	const bind = "ClusterRole zonelect-%[1]s grants that: kubectl apply -k https://github.com/zonelect/zonelect//config/people/%[1]s && kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
+	const bind = "ClusterRole zonelect-%[1]s grants that: kubectl apply -k 'https://github.com/zonelect/zonelect//config/people/%[1]s?ref=main' && kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
 	inNamespace := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "rolebinding", " -n ns") }
 	inCluster := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "clusterrolebinding", "") }
 	for line, tc := range map[string]struct {
@@ -98,7 +98,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"audit -A":                     {"list", "leases", inCluster("audit")},
 		"status plain":                 {"list", "leases", "note: plain: the candidates are not known"},
 		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
-		"status op -o wide":            {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
+		"status op -n ns":              {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
 		"handover op":                  {"update", "leases", inNamespace("shift")},
 		"migrate advance op --dry-run": {"get", "leases", inNamespace("migrate")},
 	} {

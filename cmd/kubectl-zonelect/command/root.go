@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"slices"
 
@@ -63,7 +64,7 @@ Exit codes:
   3  refused: the step is not safe now, or --yes is missing; nothing was changed
 
 If a command needs the ClusterRole zonelect-NAME, create it with
-  kubectl apply -k https://github.com/zonelect/zonelect//config/people/NAME
+  %s
 
 In scripts, use -o json with status, doctor, audit and migrate plan. 'kubectl options' lists the
 flags of all commands, which are kubectl's own.`
@@ -72,7 +73,7 @@ func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-zonelect",
 		Short: "Show who leads, and move leadership",
-		Long:  rootLong,
+		Long:  fmt.Sprintf(rootLong, role("NAME").creation()),
 		Example: `  kubectl zonelect demo                                       # try it on your own cluster
   kubectl zonelect status -n metal3-system                    # who leads
   kubectl zonelect doctor my-operator                         # why does nobody lead
@@ -103,8 +104,23 @@ func newRoot(env *environment) *cobra.Command {
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		f.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, f.Name)
 	})
-	root.AddCommand(newStatus(env), newDoctor(env), newAudit(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newDemo(env))
+	for _, add := range []func(*environment) *cobra.Command{
+		newStatus, newDoctor, newAudit, newHandover, newEvacuate, newRestore, newMigrate, newDemo,
+	} {
+		root.AddCommand(add(env))
+	}
 	return root
+}
+
+// release is the version of a release, which is its tag, too.
+var release = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
+// ref is the tag of the repository that this program was built from, or else its branch.
+func ref() string {
+	if version := ownVersion(); release.MatchString(version) {
+		return version
+	}
+	return "main"
 }
 
 // ownVersion is the version of the module, and devel if it was built from a checkout.

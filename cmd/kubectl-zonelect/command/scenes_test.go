@@ -218,12 +218,11 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 	legacy := func(w *world) { w.putConfigMap("op", nil, byPod("old-0")) }
 	for _, tc := range []scene{
 		{"list", "status", (*world).fill},
-		{"list-wide", "status -o wide", (*world).fill},
 		{"list-json", "status -o json", (*world).fill},
 		{"several", "status plain lease/given-up", (*world).fill},
 		{"everywhere", "status -A", (*world).fill},
 		{"one", "status op", (*world).fill},
-		{"waits", "status waits -o wide", (*world).fill},
+		{"waits", "status waits", (*world).fill},
 		{"client-go", "status kube-other", (*world).fill},
 		{"records", "status", (*world).records},
 		{"legacy", "status op", legacy},

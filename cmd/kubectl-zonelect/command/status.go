@@ -16,7 +16,7 @@ import (
 
 const statusLong = `States:
   held      the holder renews the lock
-  waiting   the holder renews the lock, but its work has not begun: WAITING says why
+  waiting   the holder renews the lock, but its work has not begun: a note says why
   stale     a holder is named, but no renewal was seen
   expired   no renewal was seen for a whole lease: any candidate may take the lock
   released  the last holder gave the lock up, and nobody has taken it yet
@@ -45,7 +45,7 @@ three seconds. -w looks once a second, and prints a line for each change. doctor
 const statusExample = `  kubectl zonelect status                      # all locks of the namespace
   kubectl zonelect status my-operator          # one lock, with its candidates
   kubectl zonelect status my-operator -w       # what changes
-  kubectl zonelect status -A -o wide           # the whole cluster, with pods and nodes
+  kubectl zonelect status -A                   # the whole cluster
   kubectl zonelect status -A -o json | jq '.items[] | select(.status.nobodyLeads)'`
 
 // statusCommand is one call of status.
@@ -69,7 +69,7 @@ func newStatus(env *environment) *cobra.Command {
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
 	f.BoolVarP(&s.watch, "watch", "w", false, "Print a line for each change.")
-	s.printer.addFlags(c, true)
+	s.printer.addFlags(c)
 	return c
 }
 

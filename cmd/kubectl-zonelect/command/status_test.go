@@ -28,7 +28,7 @@ func TestAHolderIsHeldToBeAliveOnlyWhereItRenews(t *testing.T) {
 		lasted time.Duration
 	}{
 		"renewed just now":                    {time.Second, false, inspect.Held, "", 0},
-		"old by the clock":                    {time.Minute, false, inspect.Stale, "no renewal was seen in 3s of watching; the last renewal is 1m3s old by the clock of this machine", 3 * time.Second},
+		"old by the clock":                    {time.Minute, false, inspect.Stale, "no renewal was seen in 3s of watching; the last renewal is 63s old by the clock of this machine", 3 * time.Second},
 		"old by a clock that is wrong":        {time.Hour, true, inspect.Held, "", 2 * time.Second},
 		"from the future":                     {-time.Hour, false, inspect.Stale, "in the future", 3 * time.Second},
 		"from the future, but alive":          {-time.Hour, true, inspect.Held, "", 2 * time.Second},
@@ -149,8 +149,6 @@ func TestAWrongCommandLineIsToldWhatIsWrong(t *testing.T) {
 		"handover op --to a --to-zone b": "use either --to or --to-zone",
 		"evacuate za --dry-run=server":   `invalid argument "server" for "--dry-run"`,
 		"evacuate za --until=0s":         "--until=0s is no time",
-		"evacuate a,b":                   "no zone can be ",
-		"evacuate ,":                     `no zone can be ""`,
 		"restore za zb":                  "accepts 1 arg(s), received 2",
 		"doctor --service-account x":     "--service-account is for one lock",
 		"doctor op -o wide":              "--output=wide: unable to match a printer",

@@ -109,10 +109,8 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		alarm, stopAlarm := sleep.After(time.Until(k.proceed(ctx)))
 		select {
 		case <-ctx.Done():
-			stopAlarm()
 			return context.Cause(ctx)
 		case err := <-podGone:
-			stopAlarm()
 			return err
 		case me := <-k.shield.presence.Present:
 			k.state.setPresence(candidate.OwnerOf(me), time.Now())
@@ -334,7 +332,8 @@ func (k *keeper) job(do action) func(context.Context) result {
 		case read:
 			r.record, r.err = k.shield.configMap.Read(ctx)
 		case putUp:
-			r.record, r.err = k.shield.configMap.PutUp(ctx, shieldmap.State{Presences: []ownerref.Owner{me}, Stage: stage, Seen: seen, Presumed: presumed})
+			shield = shieldmap.State{Presences: []ownerref.Owner{me}, Stage: stage, Seen: seen, Presumed: presumed}
+			r.record, r.err = k.shield.configMap.PutUp(ctx, shield)
 		case remove:
 			r.err = k.shield.configMap.Remove(ctx, base)
 		case count:
@@ -357,7 +356,6 @@ func (k *keeper) handleResult(r result) {
 	var lost error
 	switch r.do {
 	case read:
-		k.state.gap = k.state.gap || k.watch.expired // until the next watch is open
 		lost = k.state.observeRead(r.record, r.of.Number, r.sent, time.Now())
 	case count:
 		if r.sent.Before(k.state.since) {

@@ -98,6 +98,7 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 		"before the next":         {expires},
 		"while the next fails":    {expires, ends(errors.New("503"))},
 		"before the next is open": {expires, (*keeper).watchOpened},
+		"before the next read":    {expires, func(k *keeper) { k.handleFailure(result{do: join, err: errors.New("500")}) }},
 	} {
 		k, _, done := holding(t, http.NotFoundHandler(), locks.Term{})
 		k.state.startLeading()
@@ -128,7 +129,7 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 // TestM8AWatchThatFailsBeforeItIsOpenHasMissedTheSameEvents as the one before.
 func TestM8AWatchThatFailsBeforeItIsOpenHasMissedTheSameEvents(t *testing.T) {
 	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
-	k.watch = watch{ended: make(chan error), cancel: func() {}, expired: true}
+	k.watch, k.state.expired = watch{ended: make(chan error), cancel: func() {}}, true
 	if k.watchEnded(errors.New("503")); !k.state.gap {
 		t.Error("the gap is forgotten")
 	}

@@ -185,7 +185,8 @@ func (r rules) inPhaseClean() step {
 	case r.hasShield():
 		return step{do: remove}
 	case r.record.Kind == ownerref.Legacy:
-		return step{why: fmt.Sprintf("the phase on record is clean, and yet legacy pod %s holds the lock: remove that pod; if more may start, roll back to phase dual once the ConfigMap has gone with it", r.record.Owner.Name)}
+		return step{why: fmt.Sprintf("the phase on record is clean, and yet legacy pod %s holds the lock: remove that pod; "+
+			"if more may start, roll back to phase dual once the ConfigMap has gone with it", r.record.Owner.Name)}
 	}
 	return r.granted()
 }

@@ -41,7 +41,8 @@ type state struct {
 	ours         map[types.UID]bool // the ConfigMaps that this term leads under, or has created
 	floor        uint64             // the version of M6's read: only later events count
 	shown        types.UID          // the ConfigMap that the watch showed last
-	gap          bool               // the watch has missed events since then
+	expired      bool               // the watch misses events until the next one is open
+	gap          bool               // events were missed since the ConfigMap was shown
 	marked       types.UID          // the ConfigMap that was a shield when last recognized, whatever is on it now
 	neverWatched bool               // the server has never accepted a watch
 	watchRefusal string             // why a watch is not permitted; empty if it may be permitted
@@ -154,7 +155,7 @@ func (s *state) observe(r ownerref.Record, now time.Time) error {
 	return s.observeNewer(r, now)
 }
 
-// observeWrite records the result of this candidate's write.
+// observeWrite records the result of this candidate's write, or of a read that the watch has overtaken.
 func (s *state) observeWrite(r ownerref.Record, now time.Time) error {
 	s.known = s.known || !s.gap
 	return s.observeNewer(r, now)
@@ -183,8 +184,7 @@ func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time)
 		r.Number = asOf
 	}
 	if s.record.Number > asOf && s.record.Number > r.Number {
-		s.known = s.known || !s.gap
-		return nil // a watch has shown a newer one meanwhile
+		return s.observeWrite(r, now)
 	}
 	s.setRecord(r, now)
 	s.known = true
@@ -195,9 +195,10 @@ func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time)
 		return err
 	}
 	gap := s.gap
-	s.gap = false
+	s.gap = s.expired
 	if gap && s.duty == leading && s.stage.Phase != record.PhaseClean && (r.UID != s.shown || r.Kind == ownerref.Absent) {
-		return fmt.Errorf("%w: the watch missed events, and the ConfigMap is not the one that it showed last: a legacy pod may have held it meanwhile", ErrLegacy)
+		return fmt.Errorf("%w: the watch missed events, and the ConfigMap is not the one that it showed last: "+
+			"a legacy pod may have held it meanwhile", ErrLegacy)
 	}
 	s.shown = r.UID
 	return nil

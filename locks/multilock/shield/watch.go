@@ -20,7 +20,6 @@ type watch struct {
 	ended   chan error    // nil while no watch runs
 	heard   time.Time
 	from    uint64 // where the next watch continues; zero means at the newest version known
-	expired bool   // events were missed: the watch begins with the current ConfigMap
 	stopped bool
 	cancel  context.CancelFunc
 }
@@ -48,20 +47,21 @@ func (w *watch) stop() {
 func (k *keeper) startWatch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	events, opened, ended := make(chan watchEvent), make(chan struct{}, 1), make(chan error, 1)
-	from, expired := cmp.Or(k.watch.from, k.state.record.Number), k.watch.expired
-	if expired {
+	from := cmp.Or(k.watch.from, k.state.record.Number)
+	if k.state.expired {
 		from = 0
 	}
-	k.watch = watch{events: events, opened: opened, ended: ended, heard: time.Now(), from: from, expired: expired, cancel: cancel}
+	k.watch = watch{events: events, opened: opened, ended: ended, heard: time.Now(), from: from, cancel: cancel}
+	pass := func(ctx context.Context, r ownerref.Record, bookmark bool) error {
+		select {
+		case events <- watchEvent{r, bookmark}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	k.wait.Go(func() {
-		ended <- k.shield.configMap.Watch(ctx, from, func() { opened <- struct{}{} }, func(ctx context.Context, r ownerref.Record, bookmark bool) error {
-			select {
-			case events <- watchEvent{r, bookmark}:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+		ended <- k.shield.configMap.Watch(ctx, from, func() { opened <- struct{}{} }, pass)
 	})
 }
 
@@ -80,8 +80,8 @@ func (k *keeper) handleEvent(s watchEvent) {
 // watchOpened handles the server's acceptance of a watch. If events were missed, a read
 // then shows what has happened before.
 func (k *keeper) watchOpened() {
-	if k.watch.expired {
-		k.watch.expired, k.state.gap, k.state.known = false, true, false
+	if k.state.expired {
+		k.state.expired, k.state.gap, k.state.known = false, true, false
 	}
 	k.watch.heard, k.state.neverWatched, k.state.watchRefusal = time.Now(), false, ""
 	k.watchRetries.Reset()
@@ -95,7 +95,7 @@ func (k *keeper) watchEnded(err error) {
 	expired := errors.Is(err, locks.ErrVersionExpired)
 	if err != nil && !k.watch.stopped {
 		k.state.known = false
-		if !expired || k.watch.expired { // otherwise retry at once
+		if !expired || k.state.expired { // otherwise retry at once
 			k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
 		}
 		if errors.Is(err, locks.ErrForbidden) { // that does not fix itself
@@ -105,6 +105,7 @@ func (k *keeper) watchEnded(err error) {
 			k.state.watchRefusal = err.Error()
 		}
 	}
-	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired || k.watch.expired}
-	k.state.gap = k.state.gap || k.watch.expired
+	k.watch = watch{heard: k.watch.heard, from: k.watch.from}
+	k.state.expired = k.state.expired || expired
+	k.state.gap = k.state.gap || k.state.expired
 }

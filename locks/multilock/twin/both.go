@@ -167,7 +167,8 @@ func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) 
 		return locks.Snapshot{}, err
 	}
 	if !b.governsAlone(governing) {
-		return locks.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so nothing is renewed", b.governing.Describe(), b.legacy.Describe())
+		return locks.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so nothing is renewed",
+			b.governing.Describe(), b.legacy.Describe())
 	}
 	return b.wrote(b.state(governing, locks.Snapshot{}))
 }

@@ -257,7 +257,8 @@ func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 			}
 			if err != nil && ctx.Err() == nil && err.Error() != trouble {
 				trouble = err.Error()
-				t.config.Lease.Logger.Error(err, "the phase is clean, but a candidate's record may still be on the legacy object: this candidate leads on")
+				const left = "the phase is clean, but a candidate's record may still be on the legacy object: this candidate leads on"
+				t.config.Lease.Logger.Error(err, left)
 			}
 		}
 		select {
@@ -279,7 +280,8 @@ func (t *Lock) clearLegacyRecord(ctx context.Context, term locks.Term) error {
 		return err
 	}
 	if !isOurs(legacy.Record) {
-		t.config.Lease.Logger.Info("the phase is clean, and somebody else has the legacy lock: a legacy elector may lead too", "holder", legacy.Record.Holder, "object", t.record.Describe())
+		t.config.Lease.Logger.Info("the phase is clean, and somebody else has the legacy lock: a legacy elector may lead too",
+			"holder", legacy.Record.Holder, "object", t.record.Describe())
 		return nil
 	}
 	governing, err := t.lease.Read(ctx)

@@ -115,7 +115,7 @@ func TestWhatALostZoneLedIsLedFromTheOthers(t *testing.T) {
 
 	for _, lock := range locks {
 		all := terms[lock]()
-		status(exitOK, "status "+lock+" -o wide", "held", all[len(all)-1].holder)
+		status(exitOK, "status "+lock, "held", all[len(all)-1].holder)
 	}
 	must(t, g.Restore(t.Context(), "za"))
 	again := g.inPod(t, "za", "run", "run-za-again")

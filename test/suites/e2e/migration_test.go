@@ -135,7 +135,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 		return err == nil && len(list.Items) == 2 && slices.ContainsFunc(list.Items, says)
 	})
 	run(exitRefused, "migrate advance op --yes -l app=op", "armed", "legacy-pods", "FAILED")
-	run(exitOK, "status -o wide", "waiting", "dual", "zb:1,zc:1", "pod/"+old.Identity,
+	run(exitOK, "status", "waiting", "dual", "zb:1,zc:1", "pod/"+old.Identity,
 		"legacy pods that may still lead: ", old.Identity+" (alive)") // and the second's, if it was counted before it had announced itself
 	leader := m.awaitLeader(t, m.end(t, old), "the last legacy pod's end", first, second)
 

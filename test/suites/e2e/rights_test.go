@@ -79,7 +79,7 @@ func TestConfigGrantsWhatEachModeNeeds(t *testing.T) {
 		"zone":            {configs: []string{"lease", "zone"}, begin: withANode, goes: knowsItsZone},
 		"leader-for-life": {configs: []string{"lease", "leader-for-life"}, begin: beside("za"), goes: followsALegacyPod},
 		"dead-nodes": {
-			configs: []string{"lease", "leader-for-life", "zone", "dead-nodes"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone,
+			configs: []string{"lease", "leader-for-life", "dead-nodes"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone,
 		},
 		"configmap": {configs: []string{"lease", "pod", "annotation"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
 		"endpoints": {

@@ -22,7 +22,7 @@ func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 	for _, row := range []struct{ dirs, configs []string }{
 		{[]string{"locks/lease", "locks/multilock", "internal/phase"}, []string{"lease"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
-		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
+		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes"}},
 		{[]string{"internal/presence"}, []string{"pod"}},
 	} {
 		documented, given := map[manifests.Right]bool{}, map[manifests.Right]bool{}

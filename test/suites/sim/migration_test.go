@@ -31,9 +31,8 @@ import (
 )
 
 const (
-	mapPath   = "/api/v1/namespaces/ns/configmaps/lock"
-	podsPath  = "/api/v1/namespaces/ns/pods/"
-	nodesPath = "/api/v1/nodes/"
+	mapPath  = "/api/v1/namespaces/ns/configmaps/lock"
+	podsPath = "/api/v1/namespaces/ns/pods/"
 )
 
 // behindShield are candidates that move off a leader-for-life lock, and
@@ -119,7 +118,6 @@ func (m *migration) join(p *process) {
 	at.process = p
 	m.mu.Unlock()
 	if created {
-		m.node(at, true)
 		m.server.Put(podsPath+at.name, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: at.name, Namespace: "ns", UID: at.uid(), Labels: map[string]string{"app": "op"}},
 			Spec:       corev1.PodSpec{NodeName: "n-" + at.name},
@@ -162,18 +160,6 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 	p.elect(lock)
 	p.mayBegin = func() { m.mayBegin(p, at) }
 	w.sees = mapPath
-}
-
-// node sets whether the node of a pod is ready.
-func (m *migration) node(at *pod, ready bool) {
-	status := corev1.ConditionTrue
-	if !ready {
-		status = corev1.ConditionUnknown
-	}
-	m.server.Put(nodesPath+"n-"+at.name, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n-" + at.name, UID: types.UID("uid-n-" + at.name)},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}},
-	})
 }
 
 // deleting notes that a pod has changed.
@@ -225,7 +211,6 @@ func (m *migration) kubelet(at *pod) {
 	p.cancel()
 	<-p.done
 	m.server.Delete(podsPath + at.name)
-	m.server.Delete(nodesPath + "n-" + at.name)
 }
 
 // replace has the pod in a seat replaced.
@@ -319,7 +304,7 @@ func (m *migration) sweep(s step) {
 	}
 }
 
-// darken cuts the node of a pod off, so that it is not ready for a while.
+// darken cuts the node of a pod off for a while.
 func (m *migration) darken(s step) {
 	lasts := 3 * s.lasts
 	m.mu.Lock()
@@ -328,12 +313,6 @@ func (m *migration) darken(s step) {
 	p := at.process
 	m.mu.Unlock()
 	m.world.inject(p, lockstest.Fault{Hang: true}, lasts)
-	m.node(at, false)
-	time.AfterFunc(lasts, func() {
-		if m.exists(nodesPath + "n-" + at.name) {
-			m.node(at, true)
-		}
-	})
 }
 
 // mend ends what is wrong, and has all legacy pods replaced by candidates. A

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -56,7 +57,8 @@ type Election struct {
 // hints are what helps, by check.
 var hints = map[string]string{
 	"holder-gone": "if the program was removed, delete the object; if it runs, look at its log: its replicas do not take the lock",
-	"silent":      "if the program was removed, delete the object; if it runs, look at its log: a liveness probe that knows of the election (client-go's HealthzAdaptor, zonelect's LivenessHandler) restarts a program that hangs",
+	"silent": "if the program was removed, delete the object; if it runs, look at its log: a liveness probe that knows of the election " +
+		"(client-go's HealthzAdaptor, zonelect's LivenessHandler) restarts a program that hangs",
 	"vacant":      "if the program was removed or scaled down, delete the object; if it runs, look at its log and its rights",
 	"no-duration": "set the lease duration where the program is configured",
 	"for-life":    "move it to a Lease while the operator runs: see " + doctor.Page("migration.md"),
@@ -66,7 +68,13 @@ var hints = map[string]string{
 
 // Say is a finding of a check.
 func Say(check string, r doctor.Result, format string, args ...any) doctor.Finding {
-	return doctor.Finding{Check: check, Result: r, Text: fmt.Sprintf(format, args...), Hint: hints[check], Link: doctor.Page("audit.md#" + check)}
+	text := fmt.Sprintf(format, args...)
+	return doctor.Finding{Check: check, Result: r, Text: text, Hint: hints[check], Link: doctor.Page("audit.md#" + check)}
+}
+
+// find adds a finding.
+func (e *Election) find(check string, r doctor.Result, format string, args ...any) {
+	e.Findings = append(e.Findings, Say(check, r, format, args...))
 }
 
 // Pods are those that there are, by namespace and name. Unknown is why they could not be read.
@@ -102,8 +110,8 @@ func Judge(before, after []Election, between time.Duration, pods Pods) []Electio
 		e := &after[i]
 		state := e.locate(pods)
 		then, seen := was[key(*e)]
-		same := seen && then.Holder == e.Holder && then.Renewed.Equal(e.Renewed)
-		e.Findings = append(e.kind(), e.holder(same, between, state)...)
+		e.judgeKind()
+		e.judgeHolder(seen && then.Holder == e.Holder && then.Renewed.Equal(e.Renewed), between, state)
 	}
 	slices.SortFunc(after, func(a, b Election) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
@@ -131,46 +139,43 @@ func (e *Election) locate(pods Pods) string {
 	return p.state
 }
 
-// kind says what follows from the kind of the lock.
-func (e *Election) kind() []doctor.Finding {
+// judgeKind finds what follows from the kind of the lock.
+func (e *Election) judgeKind() {
 	switch {
 	case e.Kind == IsForLife:
-		return []doctor.Finding{Say("for-life", doctor.Warning, "pod %s holds it until it is deleted: when its node is lost, nobody leads for a minute to forever, as the version of leader-for-life has it", e.podName)}
-	case e.Kind == OnLease:
-		return nil
+		e.find("for-life", doctor.Warning, "pod %s holds it until it is deleted: when its node is lost, nobody leads for a minute to forever, "+
+			"as the version of leader-for-life has it", e.podName)
 	case e.foreign:
-		return []doctor.Finding{Say("old-record", doctor.Note, "its record is an annotation on %s, and not as client-go writes it", e.Kind)}
+		e.find("old-record", doctor.Note, "its record is an annotation on %s, and not as client-go writes it", e.Kind)
+	case e.Kind != OnLease:
+		e.find("old-record", doctor.Note, "its record is an annotation on %s", e.Kind)
 	}
-	return []doctor.Finding{Say("old-record", doctor.Note, "its record is an annotation on %s", e.Kind)}
 }
 
-// holder says what is wrong with the holder. same says that nobody wrote the lock meanwhile, and state why the holder's
-// pod leads no more.
-func (e *Election) holder(same bool, between time.Duration, state string) []doctor.Finding {
-	lease := time.Duration(e.LeaseDurationSeconds) * time.Second
-	one := func(check string, r doctor.Result, format string, args ...any) []doctor.Finding {
-		return []doctor.Finding{Say(check, r, format, args...)}
-	}
-	silent := fmt.Sprintf("%s holds it and has not renewed it in %s of watching; its lease lasts %s", e.Holder, inspect.Rounded(between), lease)
+// judgeHolder finds what is wrong with the holder. same says that nobody wrote the lock meanwhile, and state why the
+// holder's pod leads no more.
+func (e *Election) judgeHolder(same bool, between time.Duration, state string) {
+	lease, watched := time.Duration(e.LeaseDurationSeconds)*time.Second, duration.HumanDuration(between)
+	silent := fmt.Sprintf("%s holds it and has not renewed it in %s of watching; its lease lasts %s", e.Holder, watched, lease)
 	switch {
 	case e.Kind == IsForLife && state != "":
-		return one("holder-gone", doctor.Problem, "its pod %s %s: nobody leads until the ConfigMap is deleted, with the pod", e.podName, state)
+		e.find("holder-gone", doctor.Problem, "its pod %s %s: nobody leads until the ConfigMap is deleted, with the pod", e.podName, state)
 	case e.Kind == IsForLife || e.foreign:
-		return nil
 	case e.Holder == "" && same:
-		return one("vacant", doctor.Warning, "nobody holds it, and nobody took it in %s of watching", inspect.Rounded(between))
-	case e.Holder == "":
-		return nil // it was released just now
+		e.find("vacant", doctor.Warning, "nobody holds it, and nobody took it in %s of watching", watched)
+	case e.Holder == "": // it was released just now
 	case lease <= 0:
-		return one("no-duration", doctor.Warning, "%s holds it, and it does not say for how long: some electors take it at once, others never", e.Holder)
+		const endless = "%s holds it, and it does not say for how long: some electors take it at once, others never"
+		e.find("no-duration", doctor.Warning, endless, e.Holder)
 	case !same:
-		return nil
 	case between < lease:
-		return one("unseen", doctor.Note, "no renewal was seen in %s of watching, and its lease lasts %s: whether somebody leads is not known", inspect.Rounded(between), lease)
+		const short = "no renewal was seen in %s of watching, and its lease lasts %s: whether somebody leads is not known"
+		e.find("unseen", doctor.Note, short, watched, lease)
 	case state != "":
-		return one("holder-gone", doctor.Problem, "%s; its pod %s %s", silent, e.Pod, state)
+		e.find("holder-gone", doctor.Problem, "%s; its pod %s %s", silent, e.Pod, state)
 	case e.Pod != "":
-		return one("silent", doctor.Problem, "%s, though its pod %s is there", silent, e.Pod)
+		e.find("silent", doctor.Problem, "%s, though its pod %s is there", silent, e.Pod)
+	default:
+		e.find("silent", doctor.Warning, "%s", silent)
 	}
-	return one("silent", doctor.Warning, "%s", silent)
 }

@@ -61,7 +61,8 @@ func OfObject(kind Kind, o *metav1.PartialObjectMetadata) (e Election, is bool) 
 			_ = json.Unmarshal([]byte(text), &other) // then nobody is known to hold it
 			r.HolderIdentity = other.Holder
 		}
-		e.Holder, e.LeaseDurationSeconds, e.Renewed = record.Identity(r.HolderIdentity), int64(r.LeaseDuration()/time.Second), &metav1.MicroTime{Time: r.RenewTime.Time}
+		e.Holder, e.Renewed = record.Identity(r.HolderIdentity), &metav1.MicroTime{Time: r.RenewTime.Time}
+		e.LeaseDurationSeconds = int64(r.LeaseDuration() / time.Second)
 		return e, true
 	}
 	r := ownerref.Recognize(&corev1.ConfigMap{ObjectMeta: o.ObjectMeta})
@@ -86,8 +87,10 @@ func electionOn(kind Kind, meta metav1.ObjectMeta) Election {
 
 func hasData(fields []metav1.ManagedFieldsEntry) bool {
 	for _, f := range fields {
-		if f.FieldsV1 != nil && (bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(`"f:data"`)) || bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(`"f:binaryData"`))) {
-			return true
+		for _, field := range []string{`"f:data"`, `"f:binaryData"`} {
+			if f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(field)) {
+				return true
+			}
 		}
 	}
 	return false

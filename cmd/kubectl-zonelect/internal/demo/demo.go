@@ -79,7 +79,8 @@ func (s Seen) Judge() []Promise {
 	figure("stop", "the next led %s after the last one had stopped", first.To, second.From, slack)
 	figure("trust", "the leader stopped its work %s after its last renewal", renewed, second.To, t.RenewDeadline+t.StopGrace)
 	figure("cut", "the next led %s after the lease ended", s.LeaseEnds, third.From, slack+drift)
-	figure("heal", "the former leader followed %s after its connection was back", s.Healed, s.Followed, slack+t.AttemptTimeout+2*t.RenewInterval)
+	follows := slack + t.AttemptTimeout + 2*t.RenewInterval
+	figure("heal", "the former leader followed %s after its connection was back", s.Healed, s.Followed, follows)
 	alone, grew := true, true
 	for i, t := range s.Terms {
 		for _, later := range s.Terms[i+1:] {

@@ -64,7 +64,8 @@ func (l Lock) noCandidate() Finding {
 		result = Problem
 	}
 	if n := len(l.Candidates); n > 0 {
-		return say(result, "the pods of all %d candidates that announced themselves are gone", n).do("does the Deployment have replicas, and can its pods be scheduled? %s", l.kubectl("get deployments,pods"))
+		return say(result, "the pods of all %d candidates that announced themselves are gone", n).
+			do("does the Deployment have replicas, and can its pods be scheduled? %s", l.kubectl("get deployments,pods"))
 	}
 	return say(result, "no candidate has announced itself").
 		do("does the program run? Candidates of client-go, and those without the right to get, list and create leases, cannot be seen")
@@ -77,10 +78,12 @@ func (l Lock) candidate(c inspect.Candidate) []Finding {
 		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("%s", l.kubectl("describe pod %s", c.Pod)))
 	}
 	if c.NodeState != "" && c.NodeState != inspect.Ready {
-		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).do("it cannot take over: %s", l.kubectl("describe node %s", c.Node)))
+		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).
+			do("it cannot take over: %s", l.kubectl("describe node %s", c.Node)))
 	}
 	if c.Unhealthy != "" {
-		all = append(all, say(Warning, "%s says that it is unhealthy: %s", c.Identity, c.Unhealthy).do("it stays back until its health check passes: see its log"))
+		all = append(all, say(Warning, "%s says that it is unhealthy: %s", c.Identity, c.Unhealthy).
+			do("it stays back until its health check passes: see its log"))
 	}
 	return all
 }
@@ -98,7 +101,8 @@ func spread(present []inspect.Candidate) []Finding {
 		return nil
 	}
 	return []Finding{found.do("spread two replicas or more over zones, by topologySpreadConstraints on topology.kubernetes.io/zone (see %s); "+
-		"if one replica is what you want, keep its election, and set --leader-elect-timing=patient, which loses no term in an outage of the API of 45s",
+		"if one replica is what you want, keep its election, and set --leader-elect-timing=patient, "+
+		"which loses no term in an outage of the API of 45s",
 		Page("install.md"))}
 }
 
@@ -114,17 +118,20 @@ func checkEnvironment(l Lock) []Finding {
 	var all []Finding
 	if len(unaware) > 0 {
 		all = append(all, say(Warning, "these candidates do not know their zone: %s", strings.Join(unaware, ", ")).
-			do("grant the right to read nodes (%s), set NODE_NAME by the downward API (fieldRef spec.nodeName) before Kubernetes 1.30, or set NODE_ZONE; and label the nodes with topology.kubernetes.io/zone", l.grant("zone")))
+			do("grant the right to read nodes (%s), set NODE_NAME by the downward API (fieldRef spec.nodeName) before Kubernetes 1.30, "+
+				"or set NODE_ZONE; and label the nodes with topology.kubernetes.io/zone", l.grant("zone")))
 	}
 	r := l.Snapshot().Record
 	d, ours := inspect.DetailsOf(r)
 	switch {
 	case r.Holder == "":
 	case !ours:
-		all = append(all, say(Note, "%s holds the lock and is not a zonelect candidate: it has no fencing token, and does not say where it is", r.Holder).do("is it client-go's elector? See %s", Page("adopt.md")))
+		const foreign = "%s holds the lock and is not a zonelect candidate: it has no fencing token, and does not say where it is"
+		all = append(all, say(Note, foreign, r.Holder).do("is it client-go's elector? See %s", Page("adopt.md")))
 	case d.Pod == locks.Pod{}:
 		all = append(all, say(Warning, "%s does not say which pod it runs in: nobody can prove it dead", r.Holder).
-			do("in a pod, mount the token of the service account, or set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API"))
+			do("in a pod, mount the token of the service account, or set POD_NAME (fieldRef metadata.name) "+
+				"and POD_UID (fieldRef metadata.uid) by the downward API"))
 	}
 	if len(all) == 0 && len(present) > 0 {
 		all = append(all, say(OK, "the candidates know their pods and zones"))
@@ -146,13 +153,15 @@ func checkWorkload(l Lock) []Finding {
 	var all []Finding
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		kind, called, _ := strings.Cut(name, " ")
-		grace := time.Duration(ptr.Deref(of[name].Runs.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
-		stop := of[name].StopTimeout
+		seconds := ptr.Deref(of[name].Runs.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+		grace, stop := time.Duration(seconds)*time.Second, of[name].StopTimeout
 		if stop == 0 || grace > stop || kind != "Deployment" && kind != "StatefulSet" { // anybody may have written another kind
 			continue
 		}
-		all = append(all, say(Warning, "the pods of %s are killed %v after they are told to end, and their work may take %v to stop: a leader that is killed does not hand over", name, grace, stop).
-			do("%s", l.kubectl(`patch %s %s --patch "spec: {template: {spec: {terminationGracePeriodSeconds: %s}}}"`, strings.ToLower(kind), called, strconv.Itoa(int((stop+more)/time.Second)))))
+		const patch = `patch %s %s --patch "spec: {template: {spec: {terminationGracePeriodSeconds: %s}}}"`
+		enough := strconv.Itoa(int((stop + more) / time.Second))
+		all = append(all, say(Warning, "the pods of %s are killed %v after they are told to end, and their work may take %v to stop: "+
+			"a leader that is killed does not hand over", name, grace, stop).do("%s", l.kubectl(patch, strings.ToLower(kind), called, enough)))
 	}
 	return all
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
@@ -90,23 +89,27 @@ func (l Lock) stateFinding() Finding {
 	case inspect.Held:
 		return say(OK, "%s %s", *s.Leader, l.since(r, "leads", "has led"))
 	case inspect.Waiting:
-		return say(Problem, "%s %s, and its work has not begun: %s", *s.Leader, l.since(r, "has the lock", "has had the lock"), cmp.Or(s.Holder().Waiting, "another has the legacy lock")).
+		why := cmp.Or(s.Holder().Waiting, "another has the legacy lock")
+		return say(Problem, "%s %s, and its work has not begun: %s", *s.Leader, l.since(r, "has the lock", "has had the lock"), why).
 			do("the work begins when that is over: see check legacy, or %s", l.plan())
 	case inspect.Stale:
 		if ago < 0 {
-			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("the clock of this machine or of the holder is wrong; %s", watch)
+			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).
+				do("the clock of this machine or of the holder is wrong; %s", watch)
 		}
 		f := say(Problem, "%s holds the lock and does not renew it: %s", *s.Leader, note)
 		if r.LeaseDuration <= 0 {
 			return f.do("see check timing")
 		}
-		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates and rights, and the candidates' logs; %s", l.lasts(), watch)
+		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, "+
+			"see the checks candidates and rights, and the candidates' logs; %s", l.lasts(), watch)
 	case inspect.Expired:
 		return say(Problem, "%s held the lock last, and nobody took it: %s", *s.Leader, note).do(candidates)
 	case inspect.Absent:
 		return l.absent()
 	case inspect.Cleared:
-		return say(Problem, "nobody leads: %s", note).do("candidates wait until the lease of %s has run out; %s; do not remove holders by hand, use %s", l.lasts(), watch, l.handover())
+		return say(Problem, "nobody leads: %s", note).
+			do("candidates wait until the lease of %s has run out; %s; do not remove holders by hand, use %s", l.lasts(), watch, l.handover())
 	}
 	since := ""
 	switch {
@@ -114,7 +117,8 @@ func (l Lock) stateFinding() Finding {
 		return say(Note, "no candidate leads, as phase legacy says: %s does", l.Legacy.Holder)
 	case r.RenewTime.IsZero() || ago < 0:
 	case ago <= justNow:
-		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, inspect.Rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
+		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, duration.HumanDuration(ago)).
+			do("this takes milliseconds if a candidate is there; %s", watch)
 	default:
 		since = " and has been for " + duration.HumanDuration(ago)
 	}
@@ -124,7 +128,8 @@ func (l Lock) stateFinding() Finding {
 // absent is the finding of a lock without a Lease.
 func (l Lock) absent() Finding {
 	if !l.Nothing() {
-		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see %s", Page("migration.md"))
+		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).
+			do("see %s", Page("migration.md"))
 	}
 	return say(Problem, "there is no Lease").do("check the name and -n ('kubectl zonelect status -A' lists all locks); " +
 		"the first candidate to campaign creates the Lease: see the checks candidates and rights, and the candidates' logs")
@@ -180,20 +185,19 @@ func checkTiming(l Lock) []Finding {
 	case r.Holder == "":
 		return nil
 	case lasts > record.MaxDuration:
-		return []Finding{say(Problem, "the Lease says that it lasts %s: after a crash the other candidates would wait as long", duration.HumanDuration(lasts)).
+		const long = "the Lease says that it lasts %s: after a crash the other candidates would wait as long"
+		return []Finding{say(Problem, long, duration.HumanDuration(lasts)).
 			do("somebody set a wrong duration: hand the lock over (%s), or restart the holder", l.handover())}
 	case lasts <= 0:
-		return []Finding{say(Problem, "the Lease does not say how long it lasts: no candidate takes it from its holder").do("a zonelect holder writes it again at once: does another program use this Lease? If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
+		return []Finding{say(Problem, "the Lease does not say how long it lasts: no candidate takes it from its holder").
+			do("a zonelect holder writes it again at once: does another program use this Lease? " +
+				"If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
 	default:
-		_, most := timingOf(lasts).Bounds()
+		// A Lease does not say the other two durations: they are taken to be in proportion to the default.
+		t := timing.Timing{LeaseDuration: lasts, RenewDeadline: lasts * 2 / 3, RenewInterval: lasts * 2 / 15, Exclusive: true}
+		_, most := t.Bounds()
 		return []Finding{say(OK, "with a lease of %s a leader keeps its terms while requests take up to %s", lasts, most)}
 	}
-}
-
-// timingOf is that of a lease. A Lease does not say the other two durations: they are taken to be in
-// proportion to the default.
-func timingOf(lasts time.Duration) election.Timing {
-	return election.Timing{LeaseDuration: lasts, RenewDeadline: lasts * 2 / 3, RenewInterval: lasts * 2 / 15, Exclusive: true}
 }
 
 // migrating reports whether candidates still need the legacy lock.
@@ -228,25 +232,30 @@ func (l Lock) legacyHolder() []Finding {
 	switch {
 	case l.Legacy.Lingering != "" && (l.migrating() || legacy):
 		return []Finding{say(Warning, "%s: %s", object, l.Legacy.Lingering).
-			do("no candidate begins to lead under it: have the finalizers removed, by whoever put them there or by hand (%s)", l.kubectl("edit %s %s", kind, name))}
+			do("no candidate begins to lead under it: %s (%s)", inspect.RemoveFinalizers, l.kubectl("edit %s %s", kind, name))}
 	case !legacy:
 		return nil
 	case l.LegacyPod.Unknown != "":
 		return []Finding{say(Note, "%s belongs to %s; whether that exists is not known: %s", object, holder, l.LegacyPod.Unknown)}
 	case l.LegacyPod.Value == inspect.Gone:
 		return []Finding{say(Warning, "%s belongs to %s, which does not exist: nobody leads by it, and it keeps legacy pods out", object, holder).
-			do("the garbage collector deletes it within a minute or so; if not, it is blocked: is an APIService unavailable ('kubectl get apiservices')?")}
+			do("the garbage collector deletes it within a minute or so; if not, it is blocked: " +
+				"is an APIService unavailable ('kubectl get apiservices')?")}
 	case l.LegacyPod.Value != inspect.Ready:
 		return []Finding{say(Warning, "%s belongs to %s, which is %s", object, holder, cmp.Or(l.LegacyPod.Value, "in an unknown state")).
-			do("a leader-for-life lock is free only when its pod is deleted: %s, if its process has ended; if its node is off, taint that instead, see %s", remove, Page("operate.md#a-leader-on-an-unreachable-node"))}
+			do("a leader-for-life lock is free only when its pod is deleted: %s, if its process has ended; "+
+				"if its node is off, taint that instead, see %s", remove, Page("operate.md#a-leader-on-an-unreachable-node"))}
 	case phase == record.PhaseSealed || phase == record.PhaseClean:
-		return []Finding{say(Problem, "%s leads by %s, though the migration is in phase %s: it and a candidate may both lead", holder, object, phase).
-			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", remove, l.kubectl("zonelect migrate rollback %s --yes", l.Name))}
+		const both = "%s leads by %s, though the migration is in phase %s: it and a candidate may both lead"
+		return []Finding{say(Problem, both, holder, object, phase).
+			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s",
+				remove, l.kubectl("zonelect migrate rollback %s --yes", l.Name))}
 	}
 	return []Finding{say(Note, "%s leads by %s", holder, object).do("%s says when candidates take over", l.plan())}
 }
 
 // legacyLeads reports whether a pod leads by the legacy lock, and the migration says that it should.
 func (l Lock) legacyLeads() bool {
-	return l.Lease != nil && l.Phase() == record.PhaseLegacy && l.Legacy != nil && l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value == inspect.Ready
+	holds := l.Legacy != nil && l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value == inspect.Ready
+	return l.Lease != nil && l.Phase() == record.PhaseLegacy && holds
 }

@@ -30,7 +30,8 @@ func PermissionIn(stage record.Stage, mode multilock.Mode, beyond ...record.Phas
 	case stage.Phase == record.PhaseLegacy:
 		return locks.Permission{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
 	case mode == multilock.Dual && slices.Contains(beyond, stage.Phase):
-		return locks.Permission{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", stage.Phase)}
+		const late = "the phase on record is %s, and this candidate's mode is dual: run it in mode auto"
+		return locks.Permission{Why: fmt.Sprintf(late, stage.Phase)}
 	}
 	return locks.Permission{Granted: true}
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -56,19 +55,12 @@ func (m *ConfigMap) PutUp(ctx context.Context, s State) (ownerref.Record, error)
 	if err != nil {
 		return ownerref.Record{}, m.object.Name().Explain(apierror.Create, err)
 	}
-	cm, err := m.object.Create(ctx, m.written(s, &corev1.ConfigMap{}))
+	cm, err := m.object.Create(ctx, s.written(&corev1.ConfigMap{}, m.labels))
 	if err != nil {
 		return ownerref.Record{}, err
 	}
 	m.log.Info("the shield is up: leader-for-life programs wait at it", "phase", s.Stage.Phase)
 	return ownerref.Recognize(cm), nil
-}
-
-// written returns a copy of cm with state s and the labels of the configuration.
-func (m *ConfigMap) written(s State, cm *corev1.ConfigMap) *corev1.ConfigMap {
-	cm = s.written(cm)
-	record.SetLabels(cm, m.labels)
-	return cm
 }
 
 // Change replaces the state in base with s, and returns the new record. It keeps
@@ -81,7 +73,7 @@ func (m *ConfigMap) Change(ctx context.Context, base ownerref.Record, s State) (
 	if err := s.checkChange(base); err != nil {
 		return ownerref.Record{}, m.object.Name().Explain(apierror.Update, err)
 	}
-	cm, err := m.object.Update(ctx, m.written(s, base.Object))
+	cm, err := m.object.Update(ctx, s.written(base.Object, m.labels))
 	if err != nil {
 		return ownerref.Record{}, err
 	}

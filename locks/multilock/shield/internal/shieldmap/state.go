@@ -64,10 +64,11 @@ func writePods(annotations map[string]string, key string, pods []ownerref.Owner)
 	}
 }
 
-// written returns a copy of cm with state s. Everything else on cm is kept, even on the
-// owner references that stay.
-func (s State) written(cm *corev1.ConfigMap) *corev1.ConfigMap {
+// written returns a copy of cm with state s and the labels. Everything else on cm is kept, even on
+// the owner references that stay.
+func (s State) written(cm *corev1.ConfigMap, labels map[string]string) *corev1.ConfigMap {
 	cm = cm.DeepCopy()
+	record.SetLabels(cm, labels)
 	cm.OwnerReferences = s.references(cm.OwnerReferences)
 	cm.Annotations = record.WriteStage(cm.Annotations, s.Stage)
 	armed := unarmed
