@@ -45,7 +45,7 @@ func TestTheFirstAnswerCountsHoweverSlow(t *testing.T) {
 		{"never", []time.Duration{never, never, never, never}, nil, 20 * time.Second, context.DeadlineExceeded, 4},
 		{"an error at once", []time.Duration{1}, []error{errReset}, 1, errReset, 1},
 		{"a connection that is reset late", []time.Duration{3 * time.Second, 2 * time.Second}, []error{errReset, nil}, 4 * time.Second, nil, 2},
-		{"a refusal that overtakes", []time.Duration{never, time.Second}, []error{nil, locks.ErrForbidden}, 3 * time.Second, locks.ErrForbidden, 2},
+		{"a late refusal", []time.Duration{never, time.Second}, []error{nil, locks.ErrForbidden}, 3 * time.Second, locks.ErrForbidden, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -94,10 +94,11 @@ func TestALimitFollowsTheServer(t *testing.T) {
 			_, err := after(ctx, takes, nil)
 			return err == nil
 		}
+		const seven = 7 * time.Second
 		for i, step := range []struct {
 			takes time.Duration
 			want  bool
-		}{{time.Second, true}, {7 * time.Second, false}, {7 * time.Second, false}, {7 * time.Second, true}, {7 * time.Second, true}, {1, true}, {1, true}, {5 * time.Second, false}} {
+		}{{time.Second, true}, {seven, false}, {seven, false}, {seven, true}, {seven, true}, {1, true}, {1, true}, {5 * time.Second, false}} {
 			if got := try(step.takes); got != step.want {
 				t.Errorf("request %d, which takes %v: %v", i, step.takes, got)
 			}
