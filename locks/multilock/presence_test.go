@@ -221,11 +221,11 @@ func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
 					s.T.Error(err)
 				}
 			}
-			left, want, refused := len(s.Presences()), 1, strings.Contains(said(), "may not delete")
+			left, want, wrong := len(s.Presences()), 1, strings.Contains(said(), "may not delete")
 			if !permitted {
-				want, refused = 2, !strings.Contains(said(), "may not delete Leases")
+				want, wrong = 2, !strings.Contains(said(), "may not delete Leases")
 			}
-			if left != want || refused {
+			if left != want || wrong {
 				s.T.Errorf("removals permitted: %v: %d presences are left:\n%s", permitted, left, said())
 			}
 		})
