@@ -105,9 +105,7 @@ func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = e.Run(context.WithValue(t.Context(), key{}, "value"), func(ctx context.Context, term election.Term) error {
 			if got, ok := election.TermFromContext(ctx); !ok || got != term {
 				t.Errorf("the context has the term %+v, want %+v", got, term)

@@ -7,12 +7,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"hash/maphash"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -20,7 +17,8 @@ import (
 // requests leave, land, are answered and are lost, in which the watch reports, hands meddle and time
 // passes. The candidates are the real exchange and the real rules. When they write and read is not
 // decided as an elector decides it: a candidate may do at any time what the exchange and the rules
-// permit, so each policy is among those that are tried.
+// permit, so each policy is among those that are tried. explorer_state_test.go has the state of all, and
+// explorer_candidates_test.go what candidates do and what answers make of them.
 //
 // Of 71 mutants of S1, S3, S4, S6, S7, S8 and S11 in exchange.go and rules, of which test/suites/mutants
 // keeps some, it finds 35. It does not find those of
@@ -88,593 +86,6 @@ func (b budget) mostFlights() int {
 	return 2
 }
 
-// schedule is one state of all.
-type schedule struct {
-	left budget
-	now  time.Duration
-
-	version uint64
-	stored  locks.Snapshot // in the server's names
-	changed time.Duration  // when it was written last
-	log     []locks.Snapshot
-	uids    int
-
-	seats    [2]*player
-	owned    [2]bool       // players that no other schedule shares
-	stranger time.Duration // until then a client-go candidate works
-	tokens   uint64        // the largest of a term that worked
-	broken   string        // which law a record breaks
-}
-
-// player is one candidate.
-type player struct {
-	observer *rules.Observer
-	exchange *exchange
-	gone     bool // it has resigned, or is dead
-	dead     bool
-	leads    bool
-	proven   bool // its work may run
-	blind    bool // something may have happened unseen since its last read
-	until    time.Time
-	token    uint64
-	wrote    locks.Record
-	wires    []*wire
-	seen     int // how much of the log its watch has shown
-	after    uint64
-	writes   int
-	asked    time.Duration // when it last read, with all going well
-	sum      uint64        // of all this; zero if it is not known
-}
-
-// wire is a request on its way, or its answer.
-type wire struct {
-	flight *flight // nil once nobody waits for the answer
-	request
-	landed bool
-	answer locks.Snapshot
-	err    error
-	watch  *start // the watch starts over with what follows this read
-}
-
-// start is where a watch begins.
-type start struct {
-	seen  int
-	after uint64
-}
-
-// named translates a record between the names of the server, which are 0 and 1, and those of a
-// candidate, which calls itself me and the other one you. If both have one identity, that is me.
-func (s *schedule) named(one locks.Snapshot, me int, there bool) locks.Snapshot {
-	swap := func(name *string) {
-		a, b := [2]string{"0", "1"}, [2]string{"me", "you"}
-		if me == 1 {
-			b = [2]string{"you", "me"}
-		}
-		if there {
-			a, b = b, a
-		}
-		if i := slices.Index(a[:], *name); i >= 0 {
-			*name = b[i]
-		}
-	}
-	if !s.left.oneName {
-		swap(&one.Record.Holder)
-		swap(&one.Record.Details.Holder)
-	}
-	swap(&one.Record.Details.Nonce)
-	one.Record.Details.ProcessLock = "lock/" + one.Record.Details.Nonce
-	return one
-}
-
-func newSchedule(b budget) *schedule {
-	timing := Timing{LeaseDuration: exploredLease, RenewDeadline: exploredDeadline, RenewInterval: 200 * time.Millisecond, AttemptTimeout: 300 * time.Millisecond}
-	s := &schedule{left: b, owned: [2]bool{true, true}}
-	for i := range s.seats {
-		p := &player{writes: b.writes}
-		p.observer = rules.NewObserver(rules.Self{Identity: "me", Nonce: "me", Lease: exploredLease, WaitOnAbsent: true})
-		p.exchange = &exchange{timing: timing, observer: p.observer}
-		p.exchange.unsure = true
-		s.seats[i] = p
-	}
-	if b.absent {
-		for i, p := range s.seats {
-			s.left.reads++
-			s.read(i)
-			s.deliver(i, p.wires[0], nil)
-		}
-		return s
-	}
-	s.put(locks.Snapshot{Record: locks.Record{}}) // one that nobody held
-	for i, p := range s.seats {
-		if b.newcomer && i == 1 {
-			s.left.reads++ // which it begins with
-			continue
-		}
-		s.hear(i)
-		p.exchange.unsure = false
-		p.after = s.version
-	}
-	s.seats[0].writes++
-	s.claim(0)
-	s.serve(0)
-	if b.renewed {
-		s.seats[0].writes++
-		s.renew(0)
-		s.serve(0)
-		s.hear(1)
-		s.hear(1)
-	}
-	if b.released {
-		s.resign(0)
-		s.serve(0)
-		s.hear(1)
-	}
-	if b.alone {
-		s.leave(0)
-	}
-	if b.single {
-		s.leave(1)
-	}
-	return s
-}
-
-// serve has the only request of a candidate land and be answered.
-func (s *schedule) serve(i int) {
-	s.drop()
-	w := s.own(i).wires[0]
-	s.land(i, w)
-	if w.flight != nil {
-		s.deliver(i, w, nil)
-	}
-	s.drop()
-}
-
-// clone copies a schedule, except its players: see own.
-func (s *schedule) clone() *schedule {
-	c := *s
-	c.log = slices.Clip(s.log)
-	c.owned = [2]bool{}
-	return &c
-}
-
-// own returns a player that the schedule may change.
-func (s *schedule) own(i int) *player {
-	if !s.owned[i] {
-		s.seats[i], s.owned[i] = s.seats[i].clone(), true
-	}
-	return s.seats[i]
-}
-
-func (p *player) clone() *player {
-	q := *p
-	o, x := *p.observer, *p.exchange
-	x.observer = &o
-	q.observer, q.exchange, q.sum = &o, &x, 0
-	copies := map[*flight]*flight{nil: nil}
-	twin := func(f *flight) *flight {
-		n, is := copies[f]
-		if !is {
-			v := *f
-			n, copies[f] = &v, &v
-		}
-		return n
-	}
-	twins := func(fs []*flight) []*flight {
-		all := make([]*flight, len(fs))
-		for i, f := range fs {
-			all[i] = twin(f)
-		}
-		return all
-	}
-	x.flights, x.open, x.newest = twins(x.flights), twins(x.open), twin(x.newest)
-	q.wires = make([]*wire, len(p.wires))
-	for i, w := range p.wires {
-		v := *w
-		v.flight = twin(w.flight)
-		q.wires[i] = &v
-	}
-	return &q
-}
-
-var seed = maphash.MakeSeed()
-
-// key tells states apart. Those that differ only in who is which candidate are one.
-func (s *schedule) key() uint64 {
-	var sums [2]uint64
-	for i, p := range s.seats {
-		if p.sum == 0 {
-			p.sum = p.hash(s.left.drift[i], s.left.wall[i])
-		}
-		sums[i] = p.sum
-	}
-	swapped := sums[1] < sums[0]
-	if swapped {
-		sums[0], sums[1] = sums[1], sums[0]
-	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	left := s.left
-	left.drift, left.wall = [2]int{}, [2]time.Duration{}
-	side := func(one locks.Snapshot) locks.Snapshot {
-		if swapped {
-			return s.named(s.named(one, 0, false), 1, true)
-		}
-		return one
-	}
-	maphash.WriteComparable(&h, left)
-	maphash.WriteComparable(&h, sums)
-	maphash.WriteComparable(&h, [4]int64{int64(s.now), int64(s.changed), int64(s.stranger), int64(s.uids)})
-	maphash.WriteComparable(&h, [2]uint64{s.version, s.tokens})
-	maphash.WriteComparable(&h, side(s.stored))
-	for _, one := range s.log[min(s.seats[0].seen, s.seats[1].seen):] {
-		maphash.WriteComparable(&h, side(one))
-	}
-	return h.Sum64()
-}
-
-func (p *player) hash(drift int, wall time.Duration) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	x := p.exchange
-	maphash.WriteComparable(&h, *p.observer)
-	number := func(f *flight) int {
-		return slices.IndexFunc(p.wires, func(w *wire) bool { return w.flight == f && f != nil })
-	}
-	maphash.WriteComparable(&h, struct {
-		gone, dead, leads, proven, blind, unsure bool
-		until, unanswered                        time.Time
-		token, after                             uint64
-		drift, seen, writes                      int
-		overtaken, denials, newest, open         int
-		denied                                   locks.Version
-		shown                                    shown
-		wrote                                    locks.Record
-		wall                                     time.Duration
-	}{
-		p.gone, p.dead, p.leads, p.proven, p.blind, x.unsure, p.until, x.unanswered, p.token, p.after, drift, p.seen, p.writes,
-		x.overtaken, x.denials, number(x.newest), len(x.open), deref(x.denied), x.shown, p.wrote, wall,
-	})
-	for _, w := range p.wires {
-		maphash.WriteComparable(&h, w.request)
-		if x.unsure && w.flight != nil {
-			maphash.WriteComparable(&h, w.flight.needs)
-		}
-		maphash.WriteComparable(&h, w.landed)
-		maphash.WriteComparable(&h, w.err != nil)
-		maphash.WriteComparable(&h, w.answer)
-		if w.watch != nil {
-			maphash.WriteComparable(&h, *w.watch)
-		}
-		if f := w.flight; f != nil {
-			maphash.WriteComparable(&h, f.unlanded)
-			maphash.WriteComparable(&h, f.lost)
-		}
-	}
-	for _, f := range x.open {
-		maphash.WriteComparable(&h, f.request)
-	}
-	return h.Sum64()
-}
-
-func deref(v *locks.Version) locks.Version {
-	if v == nil {
-		return locks.Version{}
-	}
-	return *v
-}
-
-// local is what a candidate's clock says.
-func (s *schedule) local(i int) time.Time {
-	return epoch.Add(s.now * time.Duration(100+s.left.drift[i]) / 100)
-}
-
-// wall is what a candidate writes into records.
-func (s *schedule) wall(i int) time.Time {
-	if s.left.stopped {
-		return epoch
-	}
-	return s.local(i).Add(s.left.wall[i])
-}
-
-// put stores what follows on the server.
-func (s *schedule) put(next locks.Snapshot) {
-	s.version++
-	if !s.stored.Version.Exists() {
-		s.uids++
-	}
-	next.Version = locks.Version{Number: s.version, UID: fmt.Sprint(s.uids), Opaque: true}
-	s.change(next)
-}
-
-func (s *schedule) change(next locks.Snapshot) {
-	s.stored, s.changed = next, s.now
-	s.log = append(s.log, next)
-}
-
-// send has a candidate send a request.
-func (s *schedule) send(i int, r request) {
-	p := s.own(i)
-	r.sent, r.limit = moment{awake: s.local(i)}, exploredDeadline
-	f := &flight{request: r}
-	p.exchange.send(f)
-	p.wires = append(p.wires, &wire{flight: f, request: r})
-}
-
-func (s *schedule) read(i int) {
-	p := s.own(i)
-	s.left.reads--
-	if p.exchange.newest != nil {
-		p.exchange.overtake()
-		p.blind = true
-	}
-	s.send(i, request{op: opRead, asOf: p.observer.Newest().Version})
-	if !s.left.lateReads {
-		s.land(i, p.wires[len(p.wires)-1])
-	}
-	if !p.observer.Known() {
-		s.watchAnew(p)
-	}
-}
-
-// watchAnew has the watch begin with what follows the last read.
-func (s *schedule) watchAnew(p *player) {
-	p.wires[len(p.wires)-1].watch = &start{len(s.log), s.version}
-}
-
-func (s *schedule) claim(i int) {
-	p := s.own(i)
-	p.writes--
-	base, r := p.observer.Takeover(locks.Candidate{Identity: "me"}, s.wall(i))
-	s.send(i, request{op: opAcquire, base: base, record: r})
-}
-
-func (s *schedule) renew(i int) {
-	p := s.own(i)
-	p.writes--
-	newest := p.observer.Newest()
-	before := newest.Record
-	if !newest.Version.Exists() {
-		before = p.observer.LastRecord()
-	}
-	before.AcquireTime, before.Transitions = p.wrote.AcquireTime, p.wrote.Transitions
-	details, lease := locks.Details{Holder: "me", Nonce: "me", Token: p.token}, exploredLease
-	if !p.proven {
-		details.Waits, lease = rules.PastUnknown, max(lease, before.LeaseDuration)
-	}
-	p.wrote = rules.Renewal(before, details, lease, s.wall(i))
-	s.send(i, request{op: opRenew, base: newest.Version, record: p.wrote})
-}
-
-func (s *schedule) resign(i int) {
-	p := s.own(i)
-	newest := p.observer.Newest()
-	s.send(i, request{op: opRelease, base: newest.Version, record: rules.Release(newest.Record, p.token, "", locks.Handover{}, s.wall(i))})
-	s.leave(i)
-}
-
-// leave has a candidate do nothing more. What it has sent may still land.
-func (s *schedule) leave(i int) {
-	p := s.own(i)
-	p.gone, p.leads, p.until = true, false, time.Time{}
-	s.forget(p)
-}
-
-// forget gives up all requests of a candidate.
-func (s *schedule) forget(p *player) {
-	for _, w := range p.wires {
-		w.flight = nil
-	}
-	p.wires = slices.DeleteFunc(p.wires, func(w *wire) bool { return w.landed || w.op == opRead })
-	p.exchange.flights, p.exchange.newest = nil, nil
-}
-
-// land has a request arrive at the server.
-func (s *schedule) land(i int, w *wire) {
-	w.landed = true
-	switch {
-	case w.op == opRead:
-		if s.stored.Version.Exists() {
-			w.answer = s.named(s.stored, i, false)
-		}
-	case w.base.Exists() != s.stored.Version.Exists(), w.base.Exists() && w.base.Number != s.stored.Version.Number:
-		w.err = locks.ErrConflict
-	default:
-		if h := w.record.Holder; h != "" && h != w.record.Details.Holder {
-			s.broken = "S11: what is said of another holder is kept"
-		}
-		s.put(s.named(locks.Snapshot{Record: w.record}, i, true))
-		w.answer = s.named(s.stored, i, false)
-	}
-}
-
-// drop removes what can have no effect any more.
-func (s *schedule) drop() {
-	idle := func(w *wire) bool {
-		late := w.base.Exists() && w.base.Number < s.version // a version that is no more
-		return w.flight == nil && (w.landed || late)
-	}
-	for i, p := range s.seats {
-		if slices.ContainsFunc(p.wires, idle) {
-			p = s.own(i)
-			p.wires = slices.DeleteFunc(p.wires, idle)
-		}
-	}
-}
-
-// deliver gives a candidate the answer to a request, or says that none comes.
-func (s *schedule) deliver(i int, w *wire, lost error) {
-	p, now := s.own(i), s.local(i)
-	x, f := p.exchange, w.flight
-	a := answer{request: f.request, flight: f, end: now, snapshot: w.answer, err: w.err}
-	if w.watch != nil && lost == nil {
-		p.seen, p.after = w.watch.seen, w.watch.after
-	}
-	if w.flight = nil; lost != nil {
-		a.snapshot, a.err = locks.Snapshot{}, lost
-		if w.op == opRead {
-			w.landed = true
-		}
-	}
-	x.came(&a)
-	if p.leads {
-		s.answerLeader(i, a, now)
-	} else {
-		s.answerFollower(i, a, now)
-	}
-}
-
-func (s *schedule) answerLeader(i int, a answer, now time.Time) {
-	p := s.own(i)
-	x := p.exchange
-	switch {
-	case a.writes() && a.known:
-		return
-	case a.conflict():
-		x.refused(a)
-	case a.err != nil:
-	case a.op == opRead:
-		x.shown.note(a)
-		news := p.observer.ObserveRead(a.snapshot, a.asOf, false, now)
-		if !x.counts(a, news) {
-			return
-		}
-		if s.verdict(i); !p.leads {
-			return
-		}
-		if w := x.shownLanding(a); w != nil {
-			s.acknowledge(i, w.landed(p.observer.Newest(), now), now)
-		}
-		x.waitAgain(a.snapshot, now)
-	default:
-		s.acknowledge(i, a, now)
-	}
-}
-
-// acknowledge extends a term by a renewal that has landed.
-func (s *schedule) acknowledge(i int, a answer, now time.Time) {
-	p := s.own(i)
-	p.observer.Observe(a.snapshot, now)
-	p.exchange.acknowledged(a)
-	if p.proven {
-		p.observer.Renewed()
-	}
-	p.until = rules.Latest(p.until, p.exchange.trustedFrom(a).awake.Add(exploredDeadline))
-	s.verdict(i)
-}
-
-// verdict ends a term that is lost.
-func (s *schedule) verdict(i int) {
-	p := s.seats[i]
-	if !p.leads {
-		return
-	}
-	p = s.own(i)
-	if p.observer.Lost() != "" || !s.local(i).Before(p.until) {
-		p.leads, p.until = false, time.Time{}
-		s.forget(p)
-		p.exchange.begin()
-		p.exchange.doubt()
-	}
-	p.proven = p.proven || p.leads && !p.observer.Unproven(s.local(i))
-}
-
-func (s *schedule) answerFollower(i int, a answer, now time.Time) {
-	p := s.own(i)
-	x := p.exchange
-	p.blind = p.blind || a.failed() && a.newest
-	switch {
-	case a.op == opRead && a.err != nil:
-	case a.op == opRead:
-		x.shown.note(a)
-		news := p.observer.ObserveRead(a.snapshot, a.asOf, p.blind, now)
-		p.blind = false
-		x.counts(a, news)
-		if x.landedSince(a) {
-			x.doubt()
-		}
-		if !x.unsure {
-			x.waitAgain(a.snapshot, now)
-		}
-		if w := x.shownLanding(a); w != nil && w.op == opAcquire {
-			won := w.landed(p.observer.Newest(), now)
-			if now.Before(x.trustedFrom(won).awake.Add(exploredDeadline)) {
-				x.newest = nil
-				s.win(i, won)
-			}
-		}
-	case a.err == nil:
-		p.observer.Observe(a.snapshot, now)
-		if p.observer.IsOfThisProcess(p.observer.LastRecord()) {
-			s.win(i, a)
-		}
-	default:
-		if a.conflict() {
-			x.refused(a)
-		} else {
-			x.doubt()
-		}
-	}
-}
-
-func (s *schedule) win(i int, a answer) {
-	p := s.own(i)
-	x := p.exchange
-	x.supersede()
-	x.begin()
-	p.leads, p.proven, p.wrote, p.token = true, false, a.record, a.snapshot.Version.Number
-	p.until = x.trustedFrom(a).awake.Add(exploredDeadline)
-	p.observer.Won(p.token, a.record)
-	s.verdict(i)
-}
-
-// hear has a candidate's watch report the next change.
-func (s *schedule) hear(i int) {
-	p := s.own(i)
-	e := locks.Event{Snapshot: s.named(s.log[p.seen], i, false), Gapless: !s.left.skips}
-	p.seen++
-	p.observer.ObserveEvent(e, p.after, s.local(i))
-	s.verdict(i)
-}
-
-// works reports whether the work of a candidate may run.
-func (s *schedule) works(i int) bool {
-	p := s.seats[i]
-	return p.leads && p.proven && s.local(i).Before(p.until)
-}
-
-// wrong says which law is broken in this state; empty if none is.
-func (s *schedule) wrong() string {
-	n := 0
-	for i, p := range s.seats {
-		if f, known := p.observer.Free(); known && f.Details.Holder != "" && f.Details.Holder != f.Holder {
-			return "S11: what is said of another holder is believed"
-		}
-		if s.works(i) {
-			n++
-			if r := p.observer.Newest().Record; r.Holder != "" && r.Holder != "me" || r.Details.Nonce == "you" {
-				return "S7: a term goes on that has seen another's record"
-			}
-			if p.token < s.tokens {
-				return fmt.Sprintf("S8: a term of token %d works after one of token %d", p.token, s.tokens)
-			}
-			s.tokens = p.token
-		}
-	}
-	if s.now < s.stranger {
-		n++
-	}
-	if n > 1 {
-		return "two leaders"
-	}
-	return s.broken
-}
-
-// mayWrite reports whether the exchange lets a candidate write.
-func (p *player) mayWrite() bool {
-	do, _ := p.exchange.next(epoch, wants{write: epoch, read: epoch.Add(time.Hour)})
-	return p.writes > 0 && do == write
-}
-
 // moves are all that may happen next. Each changes the schedule that it is given.
 func (s *schedule) moves() (all []func(*schedule)) {
 	add := func(m func(*schedule)) { all = append(all, m) }
@@ -737,6 +148,7 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 		}
 	}
 	held, exists := s.stored.Record.Holder != "", s.stored.Version.Exists()
+	later := epoch.Add(s.now + 1)
 	meddle(func(b *budget) *int { return &b.deletions }, exists, func(s *schedule) {
 		s.version++
 		s.change(locks.Snapshot{Version: locks.Version{Number: s.version}})
@@ -755,12 +167,12 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 		edit(func(r *locks.Record) {
 			r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "", exploredLease/5, time.Time{}, time.Time{}
 		}),
-		edit(func(r *locks.Record) { r.Holder, r.RenewTime = "", epoch.Add(s.now+1) }),
+		edit(func(r *locks.Record) { r.Holder, r.RenewTime = "", later }),
 		edit(func(r *locks.Record) { r.Holder, r.Details = "", locks.Details{} }),
 		edit(func(r *locks.Record) { *r = locks.Record{} }),
 	)
 	// What client-go's release leaves: of a record with a holder, it cannot be told from one.
-	meddle(wipes, exists && !held, edit(func(r *locks.Record) { *r = locks.Record{RenewTime: epoch.Add(s.now + 1), LeaseDuration: time.Second} }))
+	meddle(wipes, exists && !held, edit(func(r *locks.Record) { *r = locks.Record{RenewTime: later, LeaseDuration: time.Second} }))
 	expired := s.now-s.changed >= clientGoLease
 	released := exists && !held && s.stored.Record.Details.Released != 0
 	absent := !exists && s.left.alone && s.lastHolder() != "1" // it creates a record at once, whoever may still lead
@@ -777,7 +189,7 @@ func (s *schedule) meddling(all []func(*schedule)) []func(*schedule) {
 	})
 	others := s.stored.Record.Holder != "stranger" || s.left.alone && s.stored.Record.Details.Token == 0
 	meddle(func(b *budget) *int { return &b.clears }, held && others, edit(func(r *locks.Record) { // annotations stay
-		r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "", time.Second, epoch.Add(s.now+1), epoch.Add(s.now+1)
+		r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = "", time.Second, later, later
 	}))
 	if to, due := s.nextTime(); due && to < horizon {
 		all = append(all, func(s *schedule) { s.pass(to) })
@@ -837,66 +249,6 @@ func (s *schedule) pass(to time.Duration) {
 	for i := range s.seats {
 		s.verdict(i)
 	}
-}
-
-// leadsInTheEnd reports whether somebody works some time after this state, if nothing more goes wrong
-// but that no watch says anything any more.
-func (s *schedule) leadsInTheEnd() bool {
-	s = s.clone()
-	s.left.reads = 1000
-	for i := range s.seats {
-		s.own(i).writes = 1000
-	}
-	for range 200 {
-		idle := true
-		for i := range s.seats {
-			for p := s.own(i); len(p.wires) > 0; s.drop() {
-				w := p.wires[0]
-				if !w.landed {
-					s.land(i, w)
-				}
-				if w.flight != nil {
-					s.deliver(i, w, nil)
-				}
-			}
-			if s.works(i) {
-				return true
-			}
-			idle = s.act(i) == wait && idle
-		}
-		if idle {
-			s.pass(s.now + exploredDeadline/10)
-		}
-	}
-	endless := s.stored.Record.Holder != "" && s.stored.Record.LeaseDuration <= 0 // time alone never frees it
-	return endless || s.seats[0].gone && s.seats[1].gone
-}
-
-// act has a candidate do what it should do next.
-func (s *schedule) act(i int) step {
-	p, now := s.seats[i], s.local(i)
-	free, known := p.observer.Free()
-	needs := wants{read: now}
-	switch {
-	case p.gone:
-		return wait
-	case p.leads:
-		needs.write = p.wrote.RenewTime.Add(exploredDeadline/5 - s.left.wall[i])
-	case known:
-		needs.write = free.At
-	}
-	do, _ := p.exchange.next(now, needs)
-	switch {
-	case do == write && p.leads:
-		s.renew(i)
-	case do == write:
-		s.claim(i)
-	case do != wait, !p.leads && s.now > p.asked+exploredLease: // it has heard nothing for long
-		p.asked = s.now
-		s.read(i)
-		return read
-	}
-	return do
 }
 
 // exploration is what there is to see from one state on.
@@ -964,10 +316,10 @@ var explored = []struct {
 	{"a client-go candidate", false, budget{writes: 2, strangers: 1}},
 	{"a client-go candidate, and a death", false, budget{writes: 1, strangers: 1, deaths: 1}},
 	{"a client-go candidate, and a resignation", true, budget{writes: 2, strangers: 1, resignations: 1}},
-	{"a client-go candidate of a longer lease", false, budget{writes: 1, strangers: 1, longer: true}},
-	{"a client-go candidate of a longer lease, and an emptied record", true, budget{writes: 1, strangers: 1, emptyings: 1, longer: true}},
-	{"a client-go candidate of a longer lease, and a hand's edit", true, budget{writes: 1, strangers: 1, edits: 1, longer: true}},
-	{"a client-go candidate of a longer lease, and a deletion", true, budget{writes: 1, strangers: 1, deletions: 1, longer: true}},
+	{"a longer client-go lease", false, budget{writes: 1, strangers: 1, longer: true}},
+	{"a longer client-go lease, and an emptied record", true, budget{writes: 1, strangers: 1, emptyings: 1, longer: true}},
+	{"a longer client-go lease, and a hand's edit", true, budget{writes: 1, strangers: 1, edits: 1, longer: true}},
+	{"a longer client-go lease, and a deletion", true, budget{writes: 1, strangers: 1, deletions: 1, longer: true}},
 	{"a client-go candidate that clears another's lease", true, budget{writes: 2, losses: 1, clears: 1}},
 	{"a client-go candidate that leads and clears", false, budget{writes: 1, strangers: 1, clears: 1}},
 	{"wall clocks that are off", false, budget{writes: 2, losses: 1, wall: [2]time.Duration{-time.Hour, time.Hour}}},
@@ -981,22 +333,24 @@ var explored = []struct {
 	{"wall clocks that stand still", true, budget{writes: 2, ticks: 1, stopped: true}},
 	{"a hand that wipes", true, budget{writes: 1, losses: 1, wipes: 1}},
 	{"a hand that wipes twice", true, budget{writes: 1, wipes: 2, alone: true}},
-	{"a client-go candidate of a longer lease, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 2, longer: true, alone: true}},
-	{"a client-go candidate of a longer lease, a deletion and a read", true, budget{writes: 1, strangers: 1, deletions: 1, reads: 1, longer: true, alone: true}},
-	{"a client-go candidate of a longer lease, no duration and a read", true, budget{writes: 1, strangers: 1, removals: 1, reads: 1, longer: true, alone: true}},
+	{"a longer client-go lease, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 2, longer: true, alone: true}},
+	{"a longer client-go lease, deletion and read", true, budget{writes: 1, strangers: 1, deletions: 1, reads: 1, longer: true, alone: true}},
+	{"a longer client-go lease, no duration, a read", true, budget{writes: 1, strangers: 1, removals: 1, reads: 1, longer: true, alone: true}},
 	{"a client-go candidate between two deletions", false, budget{writes: 1, strangers: 1, deletions: 2, alone: true}},
-	{"a watch that starts over, and a client-go candidate between two deletions", true, budget{writes: 1, strangers: 1, deletions: 2, reads: 1, restarts: true, alone: true}},
+	{"a new watch, client-go and two deletions", true, budget{writes: 1, strangers: 1, deletions: 2, reads: 1, restarts: true, alone: true}},
 	{"a client-go candidate that clears another one's lease", false, budget{writes: 1, strangers: 1, clears: 1, alone: true}},
-	{"a client-go candidate after a renewed term, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 2, longer: true, alone: true, renewed: true}},
-	{"a client-go candidate after its own term, and a hand that wipes", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, single: true}},
-	{"a client-go candidate after its own term, a hand that wipes, and a watch that starts over", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, restarts: true, single: true}},
+	{"client-go after a renewed term, and a wipe", true, budget{writes: 1, strangers: 1, wipes: 2, longer: true, alone: true, renewed: true}},
+	{"client-go after its own term, and a wipe", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, single: true}},
+	{"client-go after its own term, and a new watch", true, budget{writes: 1, strangers: 1, wipes: 1, reads: 1, restarts: true, single: true}},
 	{"a newcomer, and a deletion", false, budget{writes: 1, deletions: 1, newcomer: true}},
-	{"watches that skip, a release and a deletion", false, budget{writes: 1, strangers: 1, deletions: 1, skips: true, renewed: true, released: true, alone: true}},
+	{"watches that skip, a release and a deletion", false, budget{
+		writes: 1, strangers: 1, deletions: 1, skips: true, renewed: true, released: true, alone: true,
+	}},
 	{"watches that skip, and a deletion", false, budget{writes: 1, strangers: 1, deletions: 1, skips: true, alone: true}},
 	{"watches that skip, a deletion and a read", true, budget{writes: 1, strangers: 1, deletions: 1, reads: 1, skips: true, alone: true}},
 	{"a newcomer", false, budget{writes: 2, losses: 1, newcomer: true}},
 	{"a newcomer, and a hand that wipes", true, budget{writes: 1, wipes: 1, newcomer: true}},
-	{"a newcomer, and a client-go candidate of a longer lease", false, budget{writes: 1, strangers: 1, removals: 1, longer: true, newcomer: true, alone: true}},
+	{"a newcomer, a longer client-go lease", false, budget{writes: 1, strangers: 1, removals: 1, longer: true, newcomer: true, alone: true}},
 }
 
 var exploresAll = flag.Bool("explore", false, "explores the schedules with the most states too")

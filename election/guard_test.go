@@ -94,7 +94,8 @@ func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 		asleep.Store(int64(deadline)) // no timer has run yet
 		req := write(s.T.Context())
 		err := try(rt, req)
-		if !errors.Is(err, election.ErrUntrusted) || err.Error() != fmt.Sprintf("not sent: %v: token %d on %v", election.ErrUntrusted, term.Token, term.Lock) {
+		want := fmt.Sprintf("not sent: %v: token %d on %v", election.ErrUntrusted, term.Token, term.Lock)
+		if !errors.Is(err, election.ErrUntrusted) || err.Error() != want {
 			t.Errorf("after a suspension: %v", err)
 		}
 		if !req.Body.(*closable).closed {
@@ -170,9 +171,7 @@ func TestS12AnUpgradedConnectionIsCutOffAtTheTermsEnd(t *testing.T) {
 		begin := func(body io.ReadCloser) (*upgrade, io.ReadCloser) {
 			u := &upgrade{body: body}
 			resp, err := term.Guard(u).RoundTrip(write(s.T.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return u, resp.Body
 		}
 		if kept, _ := begin(http.NoBody); kept.ctx.Err() == nil {
@@ -189,9 +188,7 @@ func TestS12AnUpgradedConnectionIsCutOffAtTheTermsEnd(t *testing.T) {
 		}
 		here, there = net.Pipe()
 		late := time.Now().Add(time.Hour)
-		if err := errors.Join(here.SetDeadline(late), there.SetDeadline(late)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(here.SetDeadline(late), there.SetDeadline(late)))
 		_, body = begin(here)
 		a.link.Set(cut)
 		a.Loses()
@@ -227,9 +224,7 @@ func TestAStopInGoodOrderLetsTheWorkFinishItsWrites(t *testing.T) {
 func TestAWriteBelongsToTheTermThatItsContextCarries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var terms []context.Context
 		for range 2 {
 			err := e.Run(t.Context(), func(ctx context.Context, term election.Term) error {

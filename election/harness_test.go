@@ -80,6 +80,13 @@ func (s *stage) candidate(identity string, change ...func(*election.Config)) *se
 	return &seat{s.Seat(config), link}
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // none is a takeover delay that leaves out the spread, so that a test can tell to the
 // nanosecond when a lock is taken.
 func none(election.Takeover) time.Duration { return 0 }
@@ -138,18 +145,14 @@ func (s *stage) write(change func(*locks.Record)) locks.Snapshot {
 	now := s.read()
 	change(&now.Record)
 	now, err := s.lock.Write(s.T.Context(), now.Version, now.Record)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 	return now
 }
 
 func (s *stage) read() locks.Snapshot {
 	s.T.Helper()
 	now, err := s.lock.Read(s.T.Context())
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 	return now
 }
 
@@ -176,9 +179,7 @@ func (s *stage) ends(c *seat) {
 // resigns has a candidate give its term up, which must succeed.
 func (s *stage) resigns(c *seat) {
 	s.T.Helper()
-	if err := c.Resign(s.T.Context()); err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, c.Resign(s.T.Context()))
 }
 
 var cut = lockstest.Fault{Hang: true}

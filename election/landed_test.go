@@ -90,7 +90,8 @@ func TestS8ALateAnswerToAnAcquisitionThatAnotherFollowedWinsNothing(t *testing.T
 // TestALockIsTakenBackThoughEachAnswerIsOvertaken, as with an API server that takes more
 // than half a RenewDeadline for each: an answer that was overtaken counts, too.
 func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
-	for _, timing := range []election.Timing{{}, longTiming, {LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}} {
+	short := election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}
+	for _, timing := range []election.Timing{{}, longTiming, short} {
 		t.Run(fmt.Sprint(timing.RenewDeadline), func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.leader("a", func(c *election.Config) { c.Timing = timing })

@@ -71,7 +71,8 @@ func (l *landing) Write(ctx context.Context, base locks.Version, r locks.Record)
 			time.Sleep(take.admits)
 		}
 		time.Sleep(take.admits)
-		if now, err := l.Lock.Read(ctx); err != nil || now.Version.Exists() != base.Exists() || base.Exists() && now.Version.Number != base.Number {
+		now, err := l.Lock.Read(ctx)
+		if v := now.Version; err != nil || v.Exists() != base.Exists() || base.Exists() && v.Number != base.Number {
 			return locks.Snapshot{}, fmt.Errorf("admitted: %w", locks.ErrConflict)
 		}
 		time.Sleep(take.lands)

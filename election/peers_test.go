@@ -58,7 +58,8 @@ func TestATakeoverDelayKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 		tellers.Wait()
 		over := time.Now().Add(time.Hour)
 		s.write(func(r *locks.Record) {
-			r.Evacuated = requests.FormatEvacuations([]requests.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
+			zones := []requests.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}}
+			r.Evacuated = requests.FormatEvacuations(zones)
 		})
 		a.link.Set(cut)
 		b.Leads()
@@ -164,7 +165,8 @@ func TestOfACrowdThatDoesNotKnowItselfFewGoBeforeTheyHearOfTheFirst(t *testing.T
 				}
 			}
 			if over > locks/12 || sum > 4*locks || net.trip < 100*time.Millisecond && over > locks/100 {
-				t.Errorf("of %d candidates %v away, %.1f write on average, and more than five for %d of %d locks", candidates, net, float64(sum)/locks, over, locks)
+				average := float64(sum) / locks
+				t.Errorf("of %d candidates %v away %.1f write, more than five for %d of %d locks", candidates, net, average, over, locks)
 			}
 		}
 	}

@@ -17,9 +17,7 @@ import (
 
 func TestTheDefaultsAreTheLawfulOnesOfClientGo(t *testing.T) {
 	timing := election.Timing{}.WithDefaults()
-	if err := timing.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, timing.Validate())
 	if timing.LeaseDuration != 15*time.Second || timing.RenewDeadline != 10*time.Second || timing.RenewInterval != 2*time.Second ||
 		timing.StopGrace != 4850*time.Millisecond || timing.AttemptTimeout != 2*time.Second {
 		t.Errorf("defaults are %+v", timing)
@@ -120,9 +118,7 @@ var etcdElections = map[string]lockstest.Fault{
 
 func TestFastObeysTheLaw(t *testing.T) {
 	got := timing.Fast()
-	if err := got.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, got.Validate())
 	if got.WithDefaults() != got {
 		t.Errorf("%+v has defaults to fill in", got)
 	}

@@ -201,9 +201,7 @@ func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
 	const asked = "ZONELECT_TEST_PANICS"
 	if os.Getenv(asked) != "" {
 		e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = e.Run(t.Context(), func(context.Context, election.Term) error { return breaks() })
 		t.Fatal("Run has returned")
 	}
@@ -211,7 +209,8 @@ func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
 	cmd.Env = append(os.Environ(), asked+"=1")
 	out, err := cmd.CombinedOutput()
 	var status *exec.ExitError
-	if !errors.As(err, &status) || status.ExitCode() != 2 || !strings.Contains(string(out), "panic: it breaks") || !strings.Contains(string(out), "election_test.breaks") {
+	says := strings.Contains(string(out), "panic: it breaks") && strings.Contains(string(out), "election_test.breaks")
+	if !errors.As(err, &status) || status.ExitCode() != 2 || !says {
 		t.Errorf("it ended with %v:\n%s", err, out)
 	}
 }

@@ -100,7 +100,8 @@ func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
 }
 
 func TestAnOverrunIsToldOnceAndNeverOfWorkThatStopsInTime(t *testing.T) {
-	for takes, told := range map[time.Duration]int{timing.DefaultStopTimeout - time.Millisecond: 0, timing.DefaultStopTimeout + time.Second: 1} {
+	const timeout = timing.DefaultStopTimeout
+	for takes, told := range map[time.Duration]int{timeout - time.Millisecond: 0, timeout + time.Second: 1} {
 		scenario(t, func(s *stage) {
 			overruns := make(chan overran, 10)
 			a := s.start("a", watched(overruns))

@@ -27,19 +27,16 @@ func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*twi
 		f(&c)
 	}
 	lock, err := twin.New(c)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 	return s.elect(lock, c.Candidate)
 }
 
 // elects makes a legacy elector hold the record, or nobody, renewed now, even if the test ends meanwhile.
 func (s *stage) elects(kind annotation.Kind, holder string) {
 	s.T.Helper()
-	lock, err := annotation.New(annotation.Config{Client: apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	client := apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion)
+	lock, err := annotation.New(annotation.Config{Client: client, Kind: kind, Namespace: "ns", Name: "lock"})
+	must(s.T, err)
 	now, err := lock.Read(s.T.Context())
 	if err == nil {
 		r := now.Record
@@ -64,7 +61,8 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 				t.Errorf("at first there is %+v", r)
 			}
 			p, err := s.Plan(t.Context())
-			if err != nil || p.Next == nil || p.Next.By != "" || p.Next.To != migrate.Dual || !strings.Contains(p.Next.Does, "take turns") || p.Back != nil {
+			dual := err == nil && p.Next != nil && p.Next.By == "" && p.Next.To == migrate.Dual && p.Back == nil
+			if !dual || !strings.Contains(p.Next.Does, "take turns") {
 				t.Errorf("the plan is %+v, %v", p, err)
 			}
 			s.joinsTwin("a", kind)

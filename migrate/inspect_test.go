@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
@@ -19,7 +20,8 @@ import (
 
 // elected is an object with an election record.
 func elected(record string) apitest.Object {
-	return apitest.Object{"metadata": apitest.Object{"name": "lock", "uid": "u", "annotations": apitest.Object{"control-plane.alpha.kubernetes.io/leader": record}}}
+	annotations := apitest.Object{"control-plane.alpha.kubernetes.io/leader": record}
+	return apitest.Object{"metadata": apitest.Object{"name": "lock", "uid": "u", "annotations": annotations}}
 }
 
 func TestAReportSaysWhatIsOdd(t *testing.T) {
@@ -78,16 +80,16 @@ func TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader(t *testing.T) {
 			s.T.Errorf("with nobody there: %+v", r)
 		}
 		yes := true
-		s.server.Put(setsPath+"op-1", &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-			Name: "op-1", UID: "uid-op-1", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "op", UID: "uid-op", Controller: &yes}},
-		}})
+		by := func(kind, name string) []metav1.OwnerReference {
+			return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}}
+		}
+		set := metav1.ObjectMeta{Name: "op-1", UID: "uid-op-1", OwnerReferences: by("Deployment", "op")}
+		s.server.Put(setsPath+"op-1", &appsv1.ReplicaSet{ObjectMeta: set})
 		s.server.Put("/apis/apps/v1/namespaces/ns/deployments/op", apitest.Object{
 			"metadata": apitest.Object{"name": "op", "uid": "uid-op"},
 			"spec":     apitest.Object{"selector": apitest.Object{"matchLabels": apitest.Object{"app": "op"}}},
 		})
-		owned := func(p *corev1.Pod) {
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "op-1", UID: "uid-op-1", Controller: &yes}}
-		}
+		owned := func(p *corev1.Pod) { p.OwnerReferences = by("ReplicaSet", "op-1") }
 		s.runs("old", owned)
 		s.holds("old")
 		if r := s.report(); len(r.LegacyPods) != 1 || len(r.Problems) != 0 {

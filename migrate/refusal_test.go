@@ -45,7 +45,10 @@ func TestStepsAreTakenOneAtATime(t *testing.T) {
 		for _, o := range []struct {
 			by mover
 			to migrate.Phase
-		}{{s.Advance, migrate.Clean}, {s.Advance, migrate.Dual}, {s.Advance, migrate.Legacy}, {s.Rollback, migrate.Dual}, {s.Clean, ""}, {s.Clean, migrate.Clean}} {
+		}{
+			{s.Advance, migrate.Clean}, {s.Advance, migrate.Dual}, {s.Advance, migrate.Legacy},
+			{s.Rollback, migrate.Dual}, {s.Clean, ""}, {s.Clean, migrate.Clean},
+		} {
 			s.refuses(o.by, migrate.Options{To: o.to, Acknowledge: all}, "order")
 		}
 		s.goes(s.Advance, migrate.Sealed)
@@ -58,7 +61,8 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
 		s.denied = []string{"update /leases"}
-		if _, err := s.Advance(s.T.Context(), migrate.Options{}); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "update" on leases`) {
+		_, err := s.Advance(s.T.Context(), migrate.Options{})
+		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "update" on leases`) {
 			s.T.Errorf("got %v", err)
 		}
 	})
@@ -201,7 +205,8 @@ func TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard(t *testing.T) {
 		})
 		s.refuses(s.Advance, migrate.Options{}, "legacy-pods")
 		s.every(10*time.Second, func() {
-			s.server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "heart"}})
+			heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "heart"}}
+			s.server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", heart)
 		})
 		s.goes(s.Advance, migrate.Sealed)
 	})

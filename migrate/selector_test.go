@@ -23,9 +23,7 @@ func (s *stage) with(selector string) *migrate.Migration {
 	c := s.config
 	c.Selector = selector
 	m, err := migrate.New(c)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 	return m
 }
 

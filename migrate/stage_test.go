@@ -139,9 +139,7 @@ func (s *stage) joins(name string, change ...func(*shield.Config)) *seat {
 		f(&config)
 	}
 	lock, err := shield.New(config)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 	defer synctest.Wait()
 	defer time.Sleep(5 * time.Second) // M7
 	return s.elect(lock, config.Candidate)
@@ -158,6 +156,13 @@ func (s *stage) candidate(name string) multilock.Config {
 	}
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // poses adds a candidate that does nothing: its pod and its presence.
 func (s *stage) poses(name, mode string) {
 	s.T.Helper()
@@ -165,9 +170,7 @@ func (s *stage) poses(name, mode string) {
 	_, err := presence.Ensure(s.T.Context(), apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), "ns", presence.Object{
 		Lock: "lock", Pod: presence.Pod{Name: name, UID: types.UID("uid-" + name)}, Identity: name, Zone: "z1", Mode: mode,
 	}, nil, func(context.Context) error { return nil })
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 }
 
 // lies adds a Lease that nobody renews.
@@ -175,7 +178,8 @@ func (s *stage) lies(holder, phase string) {
 	seconds, now := int32(15), metav1.NowMicro()
 	s.server.Put(leasePath, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "lease", Annotations: map[string]string{
-			"zonelect.dev/phase": phase, "zonelect.dev/phase-step": "1", "zonelect.dev/holder": holder, "zonelect.dev/zone": "z1", "zonelect.dev/token": "7",
+			"zonelect.dev/phase": phase, "zonelect.dev/phase-step": "1",
+			"zonelect.dev/holder": holder, "zonelect.dev/zone": "z1", "zonelect.dev/token": "7",
 		}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	})
@@ -192,7 +196,8 @@ func (s *stage) annotates(path string, pairs ...string) {
 }
 
 func (s *stage) elect(lock locks.Lock, candidate locks.Candidate) *seat {
-	c := &seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, TakeoverDelay: func(election.Takeover) time.Duration { return 0 }}), candidate.Identity}
+	atOnce := func(election.Takeover) time.Duration { return 0 }
+	c := &seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, TakeoverDelay: atOnce}), candidate.Identity}
 	s.seats = append(s.seats, c)
 	c.Start()
 	return c
@@ -209,9 +214,7 @@ func (s *stage) leaves(c *seat) {
 func (s *stage) report() migrate.Report {
 	s.T.Helper()
 	r, err := s.Inspect(s.T.Context())
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	must(s.T, err)
 	return r
 }
 

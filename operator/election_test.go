@@ -41,7 +41,9 @@ func inPod(t *testing.T) (*apitest.Server, Options) {
 	server.Put(podPath, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "op-1", Namespace: "ns", UID: "uid-of-op-1"}})
 	s := httptest.NewServer(server)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	for name, value := range map[string]string{"POD_NAME": "op-1", "POD_UID": "uid-of-op-1", "POD_NAMESPACE": "ns", "NODE_NAME": "", "NODE_ZONE": "za"} {
+	for name, value := range map[string]string{
+		"POD_NAME": "op-1", "POD_UID": "uid-of-op-1", "POD_NAMESPACE": "ns", "NODE_NAME": "", "NODE_ZONE": "za",
+	} {
 		t.Setenv(name, value)
 	}
 	return server, Options{Config: &rest.Config{Host: s.URL}, NoEvents: true}
@@ -51,6 +53,13 @@ func inPod(t *testing.T) (*apitest.Server, Options) {
 const podPath = "/api/v1/namespaces/ns/pods/op-1"
 
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/op"
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 func (o Options) holder(t *testing.T, server *apitest.Server) string {
 	t.Helper()
@@ -115,9 +124,7 @@ func TestBecomeLeadsUntilDoneReleases(t *testing.T) {
 	server, o := inPod(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	leading, done, err := o.Become(ctx, "op")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	term, ok := election.TermFromContext(leading)
 	if !ok || leading.Err() != nil || term.TrustedFor() <= 0 {
 		t.Errorf("it leads with %+v, %v", term, context.Cause(leading))
@@ -140,9 +147,7 @@ func TestBecomeLeadsUntilDoneReleases(t *testing.T) {
 func TestBecomeGivesUpWithItsContext(t *testing.T) {
 	_, o := inPod(t)
 	_, done, err := o.Become(t.Context(), "op")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer done()
 	gone := errors.New("not wanted any more")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -157,9 +162,7 @@ func TestWithoutElectionOneLeadsAtOnceAndIsTrusted(t *testing.T) {
 		o := Options{Disabled: true, PreferredZones: []string{"elsewhere"}, WaitOnAbsent: true}
 		begun := time.Now()
 		leading, done, err := o.Become(t.Context(), "op")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("it leads after %v", took)
 		}
@@ -215,14 +218,11 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	t.Setenv("LEADER_ELECT_MODE", "auto")
 	t.Setenv("LEADER_ELECT_PREFERRED_ZONES", "za,zb")
 	var o Options
-	if err := o.FromEnvironment(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.FromEnvironment())
 	fs := pflag.NewFlagSet("op", pflag.ContinueOnError)
 	o.AddFlags(fs)
-	if err := fs.Parse([]string{"--leader-elect-renew-deadline=30s", "--leader-elect=false", "--leader-elect-resource-name", "mine"}); err != nil {
-		t.Fatal(err)
-	}
+	args := []string{"--leader-elect-renew-deadline=30s", "--leader-elect=false", "--leader-elect-resource-name", "mine"}
+	must(t, fs.Parse(args))
 	if o.Timing.LeaseDuration != time.Minute || o.Timing.RenewDeadline != 30*time.Second || o.Timing.RenewInterval != 0 {
 		t.Errorf("the timing is %+v", o.Timing)
 	}
@@ -298,9 +298,7 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 				return nil
 			}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		exited := make(chan int, 1)
 		e.exit = func(code int) { exited <- code }
 		release := make(chan struct{})
@@ -355,9 +353,7 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 		e, err := newElection(t.Context(), "op", Options{Disabled: true}, func(c *election.Config) {
 			c.TakeoverDelay = func(election.Takeover) time.Duration { <-let; return 0 }
 		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		end := running(t, e, obedient)
 		if code, text := probed(e); code != http.StatusOK || text != "ok\n" {
 			t.Errorf("at first: %d %q", code, text)
@@ -434,14 +430,10 @@ func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
 func TestWhoHasLedIsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(t.Context(), "op", Options{Disabled: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		end := running(t, e, obedient)
 		time.Sleep(time.Minute)
-		if err := e.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Resign(t.Context()))
 		if term := e.Term(); term.Token == 0 || term.TrustedFor() > 0 {
 			t.Fatalf("it has not led, or leads: %+v", term)
 		}

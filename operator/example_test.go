@@ -155,7 +155,8 @@ func ExampleGuardConfig() {
 		panic(err)
 	}
 	write := func(ctx context.Context) error {
-		_, err := clients.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "result"}}, metav1.CreateOptions{})
+		result := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "result"}}
+		_, err := clients.CoreV1().ConfigMaps("default").Create(ctx, result, metav1.CreateOptions{})
 		return err
 	}
 	err = write(context.Background())

@@ -80,12 +80,8 @@ func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 	ours, theirs := flag.NewFlagSet("", flag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	byFlag.AddGoFlags(ours)
 	byPflag.AddFlags(theirs)
-	if err := ours.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	if err := theirs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ours.Parse(args))
+	must(t, theirs.Parse(args))
 	if byFlag.Name != "n" || byFlag.Disabled || byFlag.Timing != byPflag.Timing || byFlag.Legacy != byPflag.Legacy ||
 		byFlag.Legacy.Mode != ModeAuto || !slices.Equal(byFlag.PreferredZones, byPflag.PreferredZones) {
 		t.Errorf("by package flag %+v\nby pflag %+v", byFlag, byPflag)
@@ -141,17 +137,21 @@ func TestATimingIsChosenByNameOrByItsDurations(t *testing.T) {
 // TestANamedTimingChangesNothingElse: what the program says of its clocks and its work, and that no
 // client-go candidate shares the lock.
 func TestANamedTimingChangesNothingElse(t *testing.T) {
-	o := Options{Timing: timing.Timing{RenewInterval: time.Second, StopTimeout: time.Minute, StopGrace: time.Second, MaxClockDrift: 0.02, Precedence: time.Second, Exclusive: true}}
-	want := timing.Patient()
-	want.StopTimeout, want.StopGrace, want.MaxClockDrift, want.Precedence, want.Exclusive = time.Minute, time.Second, 0.02, time.Second, true
+	own := func(t timing.Timing) timing.Timing {
+		t.StopTimeout, t.StopGrace, t.MaxClockDrift, t.Precedence, t.Exclusive = time.Minute, time.Second, 0.02, time.Second, true
+		return t
+	}
+	o, want := Options{Timing: own(timing.Timing{RenewInterval: time.Second})}, own(timing.Patient())
 	for name, parse := range programs {
 		got := o
-		if err := parse(&got, flag.NewFlagSet("", flag.ContinueOnError), []string{"--leader-elect-timing=patient"}); err != nil || got.Timing != want {
+		err := parse(&got, flag.NewFlagSet("", flag.ContinueOnError), []string{"--leader-elect-timing=patient"})
+		if err != nil || got.Timing != want {
 			t.Errorf("%s: %+v, %v", name, got.Timing, err)
 		}
-		own := flag.NewFlagSet("", flag.ContinueOnError)
-		own.SetOutput(io.Discard)
-		if err := parse(&got, own, []string{"--leader-elect-timing=slow"}); err == nil || !strings.Contains(err.Error(), "use default, patient or fast") {
+		silent := flag.NewFlagSet("", flag.ContinueOnError)
+		silent.SetOutput(io.Discard)
+		err = parse(&got, silent, []string{"--leader-elect-timing=slow"})
+		if err == nil || !strings.Contains(err.Error(), "use default, patient or fast") {
 			t.Errorf("%s: an unknown name: %v", name, err)
 		}
 	}
@@ -177,9 +177,7 @@ func TestAResourceLockOfClientGosSaysWhichLocksAreHeld(t *testing.T) {
 		o := Options{Legacy: Legacy{Mode: tc.set}}
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(fs)
-		if err := fs.Parse([]string{"--leader-elect-resource-lock", tc.lock}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.Parse([]string{"--leader-elect-resource-lock", tc.lock}))
 		switch err := o.validate("op"); {
 		case tc.err != "":
 			if err == nil || !strings.Contains(err.Error(), tc.err) {

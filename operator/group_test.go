@@ -46,9 +46,7 @@ func runAll(t *testing.T, s *Group, n int) (end func()) {
 func TestAGroupReleasesAllItsLocks(t *testing.T) {
 	server, o := inPod(t)
 	s, err := NewGroup(t.Context(), "my-operator", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		runAll(t, s, 20)()
 	}
@@ -77,13 +75,9 @@ func TestM12NoGroupTakesALockInAPhaseThatForbidsIt(t *testing.T) {
 			Name: "op", Namespace: "ns", UID: "1", Annotations: record.WriteStage(nil, record.Stage{Phase: phase, Step: 1}),
 		}})
 		g, err := NewGroup(t.Context(), "my-operator", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e, err := g.New("op")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		transitions, led := e.Subscribe(ctx), false
 		go func() {
@@ -103,14 +97,13 @@ func TestM12NoGroupTakesALockInAPhaseThatForbidsIt(t *testing.T) {
 func TestToolsKnowTheCandidatesOfAGroupsLocks(t *testing.T) {
 	server, o := inPod(t)
 	s, err := NewGroup(t.Context(), "my-operator", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	end := runAll(t, s, 3)
 	reader := inspect.Reader{Coordination: apitest.Wire(t, server, coordinationv1.SchemeGroupVersion)}
 	found, err := reader.Elections(t.Context(), "ns")
 	alone := func(e inspect.Election) bool { return len(e.Status(time.Now()).Candidates) != 1 }
-	for late := time.Now().Add(time.Minute); err == nil && slices.ContainsFunc(found, alone) && time.Now().Before(late); { // until the Group has announced itself
+	// Until the Group has announced itself.
+	for late := time.Now().Add(time.Minute); err == nil && slices.ContainsFunc(found, alone) && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 		found, err = reader.Elections(t.Context(), "ns")
 	}

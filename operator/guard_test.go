@@ -61,9 +61,7 @@ func (s *leaseServer) config() *rest.Config {
 func inTerm(t *testing.T, f func(context.Context, *election.Elector) error) *election.Elector {
 	t.Helper()
 	e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, TakeoverDelay: atOnce})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := e.Run(t.Context(), func(ctx context.Context, _ election.Term) error { return f(ctx, e) }); err != nil {
 		t.Error(err)
 	}
@@ -74,14 +72,10 @@ func TestS12AGuardedClientWritesInItsTermOnlyAndReadsAlways(t *testing.T) {
 	s := serve(t)
 	var elector *election.Elector
 	cfg, err := GuardConfig(s.config(), func() election.Term { return elector.Term() })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg.QPS = -1
 	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leases := client.CoordinationV1().Leases("ns")
 	write := func(ctx context.Context) error {
 		_, err := leases.Update(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock"}}, metav1.UpdateOptions{})
@@ -119,13 +113,9 @@ func TestS12AGuardedClientsUpgradeBeginsInItsTermOnly(t *testing.T) {
 	defer s.Close()
 	var elector *election.Elector
 	cfg, err := GuardConfig(&rest.Config{Host: s.URL}, func() election.Term { return elector.Term() })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exec := func(ctx context.Context) (string, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/api/v1/namespaces/ns/pods/p/exec", nil)
 		if err != nil {
@@ -183,23 +173,15 @@ func TestS12NoPacketLeavesAConnectionAfterTheTerm(t *testing.T) {
 
 func TestS12AGuardedConnectionIsReset(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	tcp, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Close()
 	conn := &guardedConn{tcp, nil}
-	if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(conn.SetLinger(0), conn.Close()))
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the connection ended with %v, want a reset", err)
 	}

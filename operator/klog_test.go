@@ -50,9 +50,7 @@ func (l *lines) with(text string) (found []string) {
 func klogged(t *testing.T) func() string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	was := os.Stderr
 	os.Stderr = f
 	t.Cleanup(func() {
@@ -88,9 +86,7 @@ func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
 	defer refusing.CloseClientConnections()
 	o.Config, o.NoEvents, o.Logger = &rest.Config{Host: refusing.URL}, false, own.logger()
 	for range 20 {
-		if err := Run(t.Context(), "op", func(context.Context, election.Term) error { return nil }, o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Run(t.Context(), "op", func(context.Context, election.Term) error { return nil }, o))
 	}
 	if got := raw(); got != "" {
 		t.Errorf("client-go has logged:\n%s", got)

@@ -13,11 +13,11 @@ import (
 // FuzzTiming validates any timing. One that passes obeys the law without any overflow, and
 // a LeaseDuration that an error proposes is long enough.
 func FuzzTiming(f *testing.F) {
-	sec := int64(time.Second)
+	sec, half := int64(time.Second), int64(math.MaxInt64/2)
 	f.Add(int64(0), int64(0), int64(0), int64(0), int64(0), 0.0, false)
 	f.Add(15*sec, 10*sec, 2*sec, 2*sec, 5*sec, 0.01, false)
 	f.Add(137*sec, 107*sec, 26*sec, int64(0), int64(0), 0.02, true)
-	f.Add(int64(math.MaxInt64)/sec*sec, int64(math.MaxInt64/2), int64(math.MaxInt64/2), int64(math.MaxInt64/2), int64(math.MaxInt64/2), 0.5, true)
+	f.Add(int64(math.MaxInt64)/sec*sec, half, half, half, half, 0.5, true)
 	f.Add(15*sec, 10*sec, 2*sec, 2*sec, sec, math.NaN(), false)
 	f.Add(15*sec, 14*sec, 2*sec, 2*sec, sec, 0.9999999999, false)
 	f.Fuzz(func(t *testing.T, lease, deadline, interval, attempt, grace int64, drift float64, exclusive bool) {

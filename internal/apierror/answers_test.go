@@ -54,7 +54,8 @@ func TestAConflictAboutAnotherObjectIsNoOtherWriter(t *testing.T) {
 	if err := lock.Explain(Create, quota); errors.Is(err, locks.ErrConflict) {
 		t.Errorf("%v is a conflict", err)
 	}
-	if err := lock.Explain(Create, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "lock", errors.New("it has been modified"))); !errors.Is(err, locks.ErrConflict) {
+	same := apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "lock", errors.New("it has been modified"))
+	if err := lock.Explain(Create, same); !errors.Is(err, locks.ErrConflict) {
 		t.Errorf("%v is not a conflict", err)
 	}
 }

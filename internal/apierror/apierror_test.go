@@ -20,22 +20,29 @@ import (
 
 func TestErrorsNameTheObjectAndWhatToDo(t *testing.T) {
 	about := schema.GroupResource{Resource: "configmaps"}
+	configMap, leaseLock := Object{ConfigMaps, "ns", "lock"}, Object{Leases, "ns", "lock"}
 	missing := apierrors.NewForbidden(about, "lock", errors.New(`User "jane" cannot update resource`))
+	toOwn := apierrors.NewForbidden(about, "lock", errors.New("cannot set an ownerRef on a resource you can't delete: , <nil>"))
+	noAPI := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404}}
+	changed := apierrors.NewConflict(about, "lock", errors.New("changed"))
 	for name, tc := range map[string]struct {
 		object Object
 		err    error
 		kind   error
 		says   string
 	}{
-		"a permission in a namespace": {Object{ConfigMaps, "ns", "lock"}, missing, locks.ErrForbidden, `configmap ns/lock: update: needs verb "update" on configmaps in namespace "ns" (grant it in a Role `},
-		"a permission without one":    {Object{Nodes, "", "n1"}, missing, locks.ErrForbidden, `node n1: update: needs verb "update" on nodes (grant it in a ClusterRole `},
-		"a permission for all":        {Object{Pods, "ns", ""}, missing, locks.ErrForbidden, `pods in namespace ns: update: `},
-		"a permission to own":         {Object{Leases, "ns", "lock"}, apierrors.NewForbidden(about, "lock", errors.New("cannot set an ownerRef on a resource you can't delete: , <nil>")), locks.ErrForbidden, `needs verb "delete" on leases`},
-		"a group":                     {Object{Leases, "ns", "lock"}, missing, locks.ErrForbidden, `lease ns/lock: update: needs verb "update" on leases.coordination.k8s.io`},
-		"an object that is not there": {Object{ConfigMaps, "ns", "lock"}, apierrors.NewNotFound(about, "lock"), locks.ErrConflict, "the ConfigMap does not exist"},
-		"an API that is not there":    {Object{Endpoints, "ns", "lock"}, &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404}}, locks.ErrNoAPI, "the server does not serve endpoints of v1"},
-		"a conflict":                  {Object{ConfigMaps, "ns", "lock"}, apierrors.NewConflict(about, "lock", errors.New("changed")), locks.ErrConflict, "configmap ns/lock: update: "},
-		"no answer":                   {Object{ConfigMaps, "ns", "lock"}, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, "configmap ns/lock: update: unexpected EOF"},
+		"a permission in a namespace": {configMap, missing, locks.ErrForbidden,
+			`configmap ns/lock: update: needs verb "update" on configmaps in namespace "ns" (grant it in a Role `},
+		"a permission without one": {Object{Nodes, "", "n1"}, missing, locks.ErrForbidden,
+			`node n1: update: needs verb "update" on nodes (grant it in a ClusterRole `},
+		"a permission for all": {Object{Pods, "ns", ""}, missing, locks.ErrForbidden, `pods in namespace ns: update: `},
+		"a permission to own":  {leaseLock, toOwn, locks.ErrForbidden, `needs verb "delete" on leases`},
+		"a group": {leaseLock, missing, locks.ErrForbidden,
+			`lease ns/lock: update: needs verb "update" on leases.coordination.k8s.io`},
+		"an object that is not there": {configMap, apierrors.NewNotFound(about, "lock"), locks.ErrConflict, "the ConfigMap does not exist"},
+		"an API that is not there":    {Object{Endpoints, "ns", "lock"}, noAPI, locks.ErrNoAPI, "the server does not serve endpoints of v1"},
+		"a conflict":                  {configMap, changed, locks.ErrConflict, "configmap ns/lock: update: "},
+		"no answer":                   {configMap, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, "configmap ns/lock: update: unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := tc.object.Explain(Update, tc.err)

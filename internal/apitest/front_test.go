@@ -120,7 +120,8 @@ func watch(t *testing.T, front *apitest.Front, version int, f func()) (events []
 			t.Fatal(err)
 		}
 		o := e.Object
-		events = append(events, strings.Join(strings.Fields(fmt.Sprint(e.Type, " ", o.Metadata.Name, " ", o.Metadata.ResourceVersion, " ", o.Code)), " "))
+		text := fmt.Sprint(e.Type, " ", o.Metadata.Name, " ", o.Metadata.ResourceVersion, " ", o.Code)
+		events = append(events, strings.Join(strings.Fields(text), " "))
 	}
 	return events
 }
@@ -131,11 +132,11 @@ func TestWatchesOfACacheThatStandsStill(t *testing.T) {
 		do   func(*apitest.Front)
 		want string
 	}{
-		"it shows nothing, and its bookmarks come from memory": {101, func(*apitest.Front) {}, "BOOKMARK 101 0, BOOKMARK 101 0"},
-		"it shows all once it goes on":                         {101, func(f *apitest.Front) { f.Lag(0) }, "ADDED b 102 0, MODIFIED a 103 0, BOOKMARK 103 0, BOOKMARK 103 0"},
-		"a version of the future is silent":                    {102, func(*apitest.Front) {}, ""},
-		"a version of the future comes":                        {102, func(f *apitest.Front) { f.Lag(0) }, "MODIFIED a 103 0, BOOKMARK 103 0, BOOKMARK 103 0"},
-		"another cache ends it":                                {101, func(f *apitest.Front) { f.Restart(1) }, ""},
+		"bookmarks from memory": {101, func(*apitest.Front) {}, "BOOKMARK 101 0, BOOKMARK 101 0"},
+		"all once it goes on":   {101, func(f *apitest.Front) { f.Lag(0) }, "ADDED b 102 0, MODIFIED a 103 0, BOOKMARK 103 0, BOOKMARK 103 0"},
+		"a later one is silent": {102, func(*apitest.Front) {}, ""},
+		"a later one comes":     {102, func(f *apitest.Front) { f.Lag(0) }, "MODIFIED a 103 0, BOOKMARK 103 0, BOOKMARK 103 0"},
+		"another cache ends it": {101, func(f *apitest.Front) { f.Restart(1) }, ""},
 	} {
 		cached(t, func(t *testing.T, front *apitest.Front) {
 			if got := strings.Join(watch(t, front, c.from, func() { c.do(front) }), ", "); got != c.want {

@@ -26,7 +26,8 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-const leaseText = `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"},"spec":{"holderIdentity":"a"}}`
+const leaseText = `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":"a"},` +
+	`"metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`
 
 // leaseServer answers every request with a Lease and notes the requests.
 type leaseServer struct {
@@ -89,9 +90,7 @@ func TestAnElectionDialsByItsOwnTiming(t *testing.T) {
 		}, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 		fast := timing.Fast()
 		lock, err := lockOf(&Environment{Config: cfg, Namespace: "ns", Timing: fast}, "lock")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = lock.Read(t.Context())
 		took, first, second := time.Since(began), <-dials, <-dials
 		if err == nil || took != fast.RenewDeadline || first != 0 || second != fast.AttemptTimeout/4 {
@@ -105,9 +104,7 @@ func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
 	cfg := s.config()
 	cfg.Timeout = time.Nanosecond // it would end the watches
 	lock, err := lockOf(at(cfg), "lock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lock.Capabilities().CloseConnections()
 	snapshot, err := lock.Read(t.Context())
 	if err != nil || snapshot.Record.Holder != "a" {
@@ -141,9 +138,7 @@ func TestTheUserAgentIsClientGosIfTheConfigNamesNone(t *testing.T) {
 	cfg := s.config()
 	cfg.UserAgent = ""
 	lock, err := lockOf(at(cfg), "lock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lock.Capabilities().CloseConnections()
 	if _, err := lock.Read(t.Context()); err != nil {
 		t.Fatal(err)
@@ -157,7 +152,7 @@ func TestTheUserAgentIsClientGosIfTheConfigNamesNone(t *testing.T) {
 }
 
 func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
-	good := &rest.Config{Host: "https://a"}
+	good, unlawful := &rest.Config{Host: "https://a"}, timing.Timing{LeaseDuration: time.Second}.WithDefaults()
 	for name, tc := range map[string]struct {
 		e    *Environment
 		name string
@@ -165,7 +160,7 @@ func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
 		says string
 	}{
 		"no config":      {at(nil), "lock", nil, "nil"},
-		"unlawful time":  {&Environment{Config: good, Namespace: "ns", Timing: timing.Timing{LeaseDuration: time.Second}.WithDefaults()}, "lock", timing.ErrInvalid, "RenewDeadline"},
+		"unlawful time":  {&Environment{Config: good, Namespace: "ns", Timing: unlawful}, "lock", timing.ErrInvalid, "RenewDeadline"},
 		"no name":        {at(good), "", nil, "name is empty"},
 		"no namespace":   {&Environment{Config: good, Timing: slow.WithDefaults()}, "lock", nil, "namespace is empty"},
 		"both passwords": {at(&rest.Config{Host: "https://a", BearerToken: "t", Username: "u"}), "lock", nil, "authentication"},

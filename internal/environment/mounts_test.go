@@ -10,9 +10,10 @@ import (
 
 // mountsOf is what proc(5) lists in a container.
 func mountsOf(podUID, container string) string {
+	pod := "/var/lib/kubelet/pods/" + podUID
 	return `2100 1956 0:312 / / rw,relatime master:512 - overlay overlay rw,lowerdir=/var/lib/containerd/1/fs
-2110 2100 259:1 /var/lib/kubelet/pods/` + podUID + `/etc-hosts /etc/hosts rw,relatime - ext4 /dev/root rw
-2111 2100 259:1 /var/lib/kubelet/pods/` + podUID + `/containers/` + container + `/0f4a3c5d /dev/termination-log rw,relatime - ext4 /dev/root rw
+2110 2100 259:1 ` + pod + `/etc-hosts /etc/hosts rw,relatime - ext4 /dev/root rw
+2111 2100 259:1 ` + pod + `/containers/` + container + `/0f4a3c5d /dev/termination-log rw,relatime - ext4 /dev/root rw
 2112 2100 0:300 / /var/run/secrets/kubernetes.io/serviceaccount ro,relatime - tmpfs tmpfs rw,size=65536k
 `
 }

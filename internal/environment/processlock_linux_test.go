@@ -49,21 +49,15 @@ func hold(t *testing.T, pod string) (lock string, kill func()) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envHolder+"="+pod)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	kill = func() {
 		_ = cmd.Process.Kill()
 		_, _ = cmd.Process.Wait()
 	}
 	t.Cleanup(kill)
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var child int
 	if _, err := fmt.Sscan(line, &lock, &child); err != nil {
 		t.Fatal(line, err)

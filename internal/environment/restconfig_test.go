@@ -35,9 +35,7 @@ func TestTheWayToTheAPIIsTheFirstThatThereIs(t *testing.T) {
 			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
 			home(t, homely)
 			cfg, err := RESTConfig(tc.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if cfg.Host != tc.host || cfg.BearerToken != "t" {
 				t.Errorf("host %s, token %q", cfg.Host, cfg.BearerToken)
 			}
@@ -58,7 +56,9 @@ func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
 			home(t, "/absent/home")
-			if _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "set KUBECONFIG to a file that exists, or") {
+			const hint = "set KUBECONFIG to a file that exists, or"
+			_, err := RESTConfig(tc.path)
+			if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), hint) {
 				t.Errorf("%v: want an error that says %q", err, tc.says)
 			}
 		})

@@ -54,9 +54,7 @@ func setenv(t *testing.T, env map[string]string) {
 func writeFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -133,9 +131,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 			}
 			logger, logs := logbook()
 			got, err := WhoAmI(t.Context(), nil, logger, tc.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !regexp.MustCompile(tc.identity).MatchString(got.Identity) {
 				t.Errorf("identity %q, want %s", got.Identity, tc.identity)
 			}
@@ -164,10 +160,18 @@ func TestNoTwoStartsHaveOneIdentity(t *testing.T) {
 	}
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 	node := `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"labels":{"topology.kubernetes.io/zone":"z9"}}}`
 	bald := `{"kind":"Node","apiVersion":"v1","metadata":{}}`
-	forbidden := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes \"node-1\" is forbidden: User cannot get","reason":"Forbidden","code":403}`
+	forbidden := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,` +
+		`"message":"nodes \"node-1\" is forbidden: User cannot get"}`
 	for name, tc := range map[string]struct {
 		code       int
 		body, zone string

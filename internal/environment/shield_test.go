@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
@@ -20,7 +19,8 @@ import (
 func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
 	for namespace, ok := range map[string]bool{"locks": true, "": true, "pods": false} {
 		self := Self{Identity: "a", PodName: "a", PodUID: "u", Namespace: namespace}
-		e := &Environment{Config: &rest.Config{Host: "https://apiserver.test"}, Timing: timing.Timing{}.WithDefaults(), Self: self, Namespace: "locks"}
+		e := &Environment{Config: &rest.Config{Host: "https://apiserver.test"}, Self: self, Namespace: "locks"}
+		e.Timing = e.Timing.WithDefaults()
 		_, err := e.Shield("lock", shield.Config{})
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "this pod is in namespace pods") {
 			t.Errorf("a pod in namespace %q: %v", namespace, err)

@@ -25,12 +25,13 @@ const claims = `{"sub":"system:serviceaccount:ns-7:op","kubernetes.io":{"namespa
 	`"pod":{"name":"pod-7","uid":"77777777-7777"},"serviceaccount":{"name":"op","uid":"s"}}}`
 
 func TestATokenSaysItsPod(t *testing.T) {
+	const before = `{"kubernetes.io":{"namespace":"ns-7","pod":{"name":"pod-7","uid":"77777777-7777"}}}`
 	for name, tc := range map[string]struct {
 		token string
 		want  string // namespace, pod and node
 	}{
 		"since 1.30":        {tokenOf(claims), "ns-7 pod-7 77777777-7777 node-7"},
-		"before":            {tokenOf(`{"kubernetes.io":{"namespace":"ns-7","pod":{"name":"pod-7","uid":"77777777-7777"}}}`), "ns-7 pod-7 77777777-7777 "},
+		"before":            {tokenOf(before), "ns-7 pod-7 77777777-7777 "},
 		"a line's end":      {tokenOf(claims) + "\n", "ns-7 pod-7 77777777-7777 node-7"},
 		"of no pod":         {tokenOf(`{"kubernetes.io":{"namespace":"ns-7","serviceaccount":{"name":"op"}}}`), "   "},
 		"of a node alone":   {tokenOf(`{"kubernetes.io":{"namespace":"ns-7","node":{"name":"node-7"}}}`), "   "},
@@ -100,9 +101,7 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 			setenv(t, tc.env)
 			logger, logs := logbook()
 			got, err := WhoAmI(t.Context(), &rest.Config{Host: nobody, BearerToken: tc.token}, logger, tc.known)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Identity = ""; got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}

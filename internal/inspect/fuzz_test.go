@@ -5,6 +5,7 @@ package inspect_test
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,20 +20,22 @@ import (
 // can be written and read as JSON, does not depend on the order of the Leases, and is the same when
 // only that lock was asked for and when what nobody looks at was removed.
 func FuzzElections(f *testing.F) {
-	const (
-		lock = `{"metadata":{"name":"op","resourceVersion":"7","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/token":"6","zonelect.dev/zone":"za","zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/op",` +
-			`"zonelect.dev/previous":"{\"holder\":\"b_1\",\"until\":\"1999-12-31T23:58:44.98Z\",\"cause\":\"expired\"}","zonelect.dev/evacuated-zones":"za=2000-01-01T01:00:00Z,zb","zonelect.dev/shared":"all"}},` +
-			`"spec":{"holderIdentity":"a_1","leaseDurationSeconds":15,"acquireTime":"1999-12-31T23:59:00.000000Z","renewTime":"1999-12-31T23:59:59.000000Z","leaseTransitions":3}}`
-		other    = `{"metadata":{"name":"h","uid":"u","resourceVersion":"9","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/nonce":"n"}},"spec":{"holderIdentity":"a_1","acquireTime":"1970-01-01T00:00:00.000000Z","renewTime":"1999-12-31T23:59:58.000000Z"}}`
-		presence = `{"metadata":{"name":"op.a.0f8680128e","labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"1"}],"annotations":{"zonelect.dev/zone":"za","zonelect.dev/mode":"auto"}},"spec":{"holderIdentity":"a_1"}}`
-		released = `{"metadata":{"name":"op","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/token":"6","zonelect.dev/released":"6"}},"spec":{"holderIdentity":"","leaseDurationSeconds":1,"renewTime":"1999-12-31T23:59:59.000000Z"}}`
-	)
+	seed := func(name string) string {
+		text, err := os.ReadFile("testdata/" + name + ".json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		return string(text)
+	}
+	lock, other, presence, released := seed("lock"), seed("other"), seed("presence"), seed("released")
 	f.Add([]byte(lock), []byte(presence), []byte(other), int64(0), int64(0), false)
 	f.Add([]byte(lock), []byte(other), []byte(presence), int64(time.Hour), int64(16*time.Second), true)
 	f.Add([]byte(released), []byte(presence), []byte(`{}`), int64(20*time.Second), int64(0), false)
 	f.Add([]byte(strings.ReplaceAll(lock, "15", "-15")), []byte(`{}`), []byte(other), int64(-1)<<62, int64(time.Second), true)
-	for _, year := range []string{"0000-01-01T00:00:00.000000+14:00", "9999-12-31T23:59:59.000000-14:00"} { // by UTC their years have no four digits
-		f.Add([]byte(strings.NewReplacer("1999-12-31T23:00:00Z", year, "1999-12-31T23:59:00.000000Z", year, "1999-12-31T23:59:59.000000Z", year, "2000-01-01T01:00:00Z", year).Replace(lock)), []byte(presence), []byte(`{}`), int64(0), int64(0), false)
+	for _, year := range []string{"0000-01-01T00:00:00.000000+14:00", "9999-12-31T23:59:59.000000-14:00"} {
+		// By UTC these years have no four digits.
+		odd := strings.NewReplacer("1999-12-31T23:59:00.000000Z", year, "1999-12-31T23:59:59.000000Z", year, "2000-01-01T01:00:00Z", year)
+		f.Add([]byte(odd.Replace(lock)), []byte(presence), []byte(`{}`), int64(0), int64(0), false)
 	}
 	f.Fuzz(func(t *testing.T, a, b, c []byte, after, watched int64, renewed bool) {
 		all := make([]coordinationv1.Lease, 3)
@@ -78,10 +81,12 @@ func fits(t *testing.T, e inspect.Election, at time.Time) {
 	if named != (s.Leader != nil) || named != (r.Holder != "") || (s.State == inspect.Absent) != (e.Lease == nil) {
 		t.Errorf("%s has the leader %+v, by %+v", s.State, s.Leader, r)
 	}
-	if v := s.Vacancy; leads != (v == nil) || v != nil && !v.Uncertain && s.State != inspect.Expired && s.State != inspect.Released && s.State != inspect.Free {
+	vacant := s.State == inspect.Expired || s.State == inspect.Released || s.State == inspect.Free
+	if v := s.Vacancy; leads != (v == nil) || v != nil && !v.Uncertain && !vacant {
 		t.Errorf("%s has the vacancy %+v", s.State, v)
 	}
-	if e.Watched.Renewed && r.Holder != "" && !leads || s.State == inspect.Expired && (e.Watched.For < r.LeaseDuration || r.LeaseDuration <= 0) {
+	expired := e.Watched.For >= r.LeaseDuration && r.LeaseDuration > 0
+	if e.Watched.Renewed && r.Holder != "" && !leads || s.State == inspect.Expired && !expired {
 		t.Errorf("%s after %+v, by %+v", s.State, e.Watched, r)
 	}
 	present := map[string]bool{}

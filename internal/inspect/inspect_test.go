@@ -58,8 +58,10 @@ func reader(t *testing.T, pods ...string) (inspect.Reader, *apitest.Server) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
 			Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 		})
-		said := presence.Object{Lock: key.Name, Pod: presence.Pod{Name: name, UID: types.UID("uid-" + name)}, Identity: name, Zone: "za", Mode: "auto"}
-		if _, err := presence.Ensure(t.Context(), r.Coordination, key.Namespace, said, nil, func(context.Context) error { return nil }); err != nil {
+		pod := presence.Pod{Name: name, UID: types.UID("uid-" + name)}
+		said := presence.Object{Lock: key.Name, Pod: pod, Identity: name, Zone: "za", Mode: "auto"}
+		confirmed := func(context.Context) error { return nil }
+		if _, err := presence.Ensure(t.Context(), r.Coordination, key.Namespace, said, nil, confirmed); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +87,9 @@ func TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone(t *testing.T) {
 	}
 	server.Before = nil
 	server.Delete("/api/v1/namespaces/ns/pods/b")
-	if err := r.Pods(t.Context(), key.Namespace, all); err != nil || all[0].PodState != inspect.NotReady || !all[0].Exists || all[1].PodState != inspect.Gone || all[1].Exists {
+	err = r.Pods(t.Context(), key.Namespace, all)
+	there, gone := all[0].PodState == inspect.NotReady && all[0].Exists, all[1].PodState == inspect.Gone && !all[1].Exists
+	if err != nil || !there || !gone {
 		t.Errorf("got %+v, %v", all, err)
 	}
 }
@@ -94,8 +98,9 @@ func TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone(t *testing.T) {
 // as its presence: no clock proves more.
 func TestACandidateInNoPodIsReadyAsLongAsItRenewsItsPresence(t *testing.T) {
 	r, _ := reader(t, "a")
-	for identity, age := range map[string]time.Duration{"late": 6 * time.Minute, "there": 4 * time.Minute, "early": -4 * time.Minute, "in the future": -time.Hour} {
-		said := presence.Object{Lock: key.Name, Identity: identity, Mode: "auto", Renewed: time.Now().Add(-age).Unix()}
+	for identity, minutes := range map[string]int{"late": 6, "there": 4, "early": -4, "in the future": -60} {
+		renewed := time.Now().Add(-time.Duration(minutes) * time.Minute).Unix()
+		said := presence.Object{Lock: key.Name, Identity: identity, Mode: "auto", Renewed: renewed}
 		if _, err := presence.Ensure(t.Context(), r.Coordination, key.Namespace, said, nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +114,9 @@ func TestACandidateInNoPodIsReadyAsLongAsItRenewsItsPresence(t *testing.T) {
 	}
 	for _, c := range all {
 		ready := c.Identity == "there" || c.Identity == "early"
-		if !c.Exists || (c.PodState == inspect.Gone) != (!ready && c.Identity != "a") || c.InNoPod() != (c.Identity != "a") || c.Name() != c.Identity {
+		podless := c.Identity != "a"
+		gone := !ready && podless
+		if !c.Exists || (c.PodState == inspect.Gone) != gone || c.InNoPod() != podless || c.Name() != c.Identity {
 			t.Errorf("%+v", c)
 		}
 	}

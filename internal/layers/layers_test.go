@@ -88,7 +88,9 @@ var house = map[string]string{
 
 // testKits may import testing and everything, and only tests may import them: a program that uses
 // one would contain package testing.
-var testKits = []string{"election/electiontest", "locks/lockstest", "locks/multilock/internal/multilocktest", "internal/apitest", "internal/doctest"}
+var testKits = []string{
+	"election/electiontest", "locks/lockstest", "locks/multilock/internal/multilocktest", "internal/apitest", "internal/doctest",
+}
 
 func TestEveryPackageImportsOnlyWhatItsLayerAllows(t *testing.T) {
 	used := map[string]bool{} // package and permission

@@ -9,16 +9,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/internal/apitest"
 )
 
 // FuzzJudge judges any JSON that decodes as a pod, with any observation: the pod has
 // ended only if it is finished, none of its containers runs and its kubelet is alive, and
 // it counts as gone only after the grace has passed.
 func FuzzJudge(f *testing.F) {
-	const evicted = `{"metadata":{"uid":"u"},"spec":{"nodeName":"n","containers":[{}],"terminationGracePeriodSeconds":9223372036854775807},"status":{"phase":"Failed"}}`
+	const evicted = `{"metadata":{"uid":"u"},"status":{"phase":"Failed"},` +
+		`"spec":{"nodeName":"n","containers":[{}],"terminationGracePeriodSeconds":9223372036854775807}}`
 	f.Add([]byte(evicted), uint8(0x1f), int64(time.Second), int64(time.Minute), int64(time.Minute))
-	f.Add([]byte(`{"metadata":{"uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}`), uint8(7), int64(time.Hour), int64(0), int64(time.Minute))
-	f.Add([]byte(`{"metadata":{"uid":"u"},"status":{"phase":"Succeeded","containerStatuses":[{"state":{"running":{}}}]}}`), uint8(0x3f), int64(-1), int64(-1), int64(-1))
+	f.Add(apitest.Marshal(podWith(terminating)), uint8(7), int64(time.Hour), int64(0), int64(time.Minute))
+	f.Add(apitest.Marshal(podWith(phase(corev1.PodSucceeded, ""))), uint8(0x3f), int64(-1), int64(-1), int64(-1))
 	f.Fuzz(func(t *testing.T, b []byte, bits uint8, silent, finishedFor, grace int64) {
 		var pod corev1.Pod
 		if json.Unmarshal(b, &pod) != nil {

@@ -57,79 +57,78 @@ func uid(uid string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = ty
 
 func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 	failed, succeeded := phase(corev1.PodFailed, ""), phase(corev1.PodSucceeded, "")
-	evicted := phase(corev1.PodFailed, "Evicted")
+	evicted, pending := phase(corev1.PodFailed, "Evicted"), phase(corev1.PodPending, "")
 	beats := Observation{HeartKnown: true, Beats: true, SilentFor: 3 * time.Second, Grace: time.Minute}
 	unseen := Observation{HeartKnown: true, Grace: time.Minute}
 	sight := func(base Observation, change func(*Observation)) Observation { change(&base); return base }
-	// dead observes a node that has been silent for long, by a candidate that saw it beat
-	// before.
+	// dead observes a node that has been silent for long, by a candidate that saw it beat before.
 	dead := sight(beats, func(s *Observation) {
 		s.SilentFor, s.OthersBeat = 61*time.Second, true
 	})
+	silentFor := func(base Observation, d time.Duration) Observation { base.SilentFor = d; return base }
+	finishedFor := func(d time.Duration) Observation { return sight(beats, func(s *Observation) { s.FinishedFor = d }) }
+	failedPod := podWith(failed, containers(ended))
 
 	type verdict struct {
 		state             State
 		mayLead, presumed bool
 	}
+	mayLead := func(s State) verdict { return verdict{s, true, false} }
+	hasEnded := func(s State) verdict { return verdict{s, false, false} }
+	presumed := func(s State) verdict { return verdict{s, false, true} }
 	for name, tc := range map[string]struct {
 		pod   *corev1.Pod
 		sight Observation
 		want  verdict
 		says  string
 	}{
-		"alive":                      {podWith(), beats, verdict{Alive, true, false}, ""},
-		"not scheduled":              {podWith(phase(corev1.PodPending, ""), containers(), unscheduled), Observation{}, verdict{Alive, true, false}, "will start"},
-		"unknown":                    {podWith(phase(corev1.PodUnknown, "")), beats, verdict{Alive, true, false}, ""},
-		"its container has ended":    {podWith(containers(ended)), beats, verdict{Alive, true, false}, ""},
-		"its container is restarted": {podWith(containers(waiting)), beats, verdict{Alive, true, false}, ""},
-		"terminating":                {podWith(terminating), beats, verdict{Terminating, true, false}, "terminating"},
-		"terminating, container gone": {podWith(terminating, containers(ended)), beats,
-			verdict{Terminating, true, false}, ""},
+		"alive":                   {podWith(), beats, mayLead(Alive), ""},
+		"not scheduled":           {podWith(pending, containers(), unscheduled), Observation{}, mayLead(Alive), "will start"},
+		"unknown":                 {podWith(phase(corev1.PodUnknown, "")), beats, mayLead(Alive), ""},
+		"its container has ended": {podWith(containers(ended)), beats, mayLead(Alive), ""},
+		"its container restarts":  {podWith(containers(waiting)), beats, mayLead(Alive), ""},
+		"terminating":             {podWith(terminating), beats, mayLead(Terminating), "terminating"},
+		"terminating, none runs":  {podWith(terminating, containers(ended)), beats, mayLead(Terminating), ""},
 
-		"completed":                 {podWith(succeeded, containers(ended)), beats, verdict{Completed, false, false}, ""},
-		"failed":                    {podWith(failed, containers(ended)), beats, verdict{Completed, false, false}, ""},
-		"failed, never scheduled":   {podWith(failed, containers(), unscheduled), Observation{}, verdict{Completed, false, false}, ""},
-		"completed, a container on": {podWith(succeeded, containers(ended, running)), beats, verdict{Completed, true, false}, "still runs"},
+		"completed":                 {podWith(succeeded, containers(ended)), beats, hasEnded(Completed), ""},
+		"failed":                    {failedPod, beats, hasEnded(Completed), ""},
+		"failed, never scheduled":   {podWith(failed, containers(), unscheduled), Observation{}, hasEnded(Completed), ""},
+		"completed, a container on": {podWith(succeeded, containers(ended, running)), beats, mayLead(Completed), "still runs"},
 		"failed, a sidecar on": {podWith(failed, containers(ended), func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: running}}
-		}), beats, verdict{Completed, true, false}, "still runs"},
+		}), beats, mayLead(Completed), "still runs"},
 		"failed, debugged": {podWith(failed, containers(ended), func(p *corev1.Pod) {
 			p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{State: running}}
-		}), beats, verdict{Completed, true, false}, "still runs"},
+		}), beats, mayLead(Completed), "still runs"},
 
 		// A kubelet before 1.24 writes Failed before it kills.
-		"evicted, containers left out": {podWith(evicted, containers()), beats, verdict{Completed, true, false}, "may not have killed"},
-		"... for its grace period": {podWith(evicted, containers()), sight(beats, func(s *Observation) { s.FinishedFor = 39 * time.Second }),
-			verdict{Completed, true, false}, "may not have killed"},
-		"... and longer": {podWith(evicted, containers()), sight(beats, func(s *Observation) { s.FinishedFor = 40 * time.Second }),
-			verdict{Completed, false, false}, ""},
+		"evicted, none left over":  {podWith(evicted, containers()), beats, mayLead(Completed), "may not have killed"},
+		"... for its grace period": {podWith(evicted, containers()), finishedFor(39 * time.Second), mayLead(Completed), "may not have killed"},
+		"... and longer":           {podWith(evicted, containers()), finishedFor(40 * time.Second), hasEnded(Completed), ""},
 		"... than a long one": {podWith(evicted, containers(), func(p *corev1.Pod) {
 			p.Spec.TerminationGracePeriodSeconds = new(int64)
 			*p.Spec.TerminationGracePeriodSeconds = 100
-		}), sight(beats, func(s *Observation) { s.FinishedFor = 109 * time.Second }), verdict{Completed, true, false}, ""},
+		}), finishedFor(109 * time.Second), mayLead(Completed), ""},
 		"failed, one of two left out": {podWith(failed, containers(ended), func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other"})
-		}), beats, verdict{Completed, true, false}, "may not have killed"},
+		}), beats, mayLead(Completed), "may not have killed"},
 
-		// Not only the kubelet writes Failed.
-		"failed, no beat was seen yet": {podWith(failed, containers(ended)), unseen, verdict{Completed, true, false}, "not seen to be alive"},
-		"failed, the last beat is old": {podWith(failed, containers(ended)), sight(beats, func(s *Observation) { s.SilentFor = 40 * time.Second }),
-			verdict{Unreachable, true, false}, "not seen to be alive"},
-		"failed, no heartbeats may be read": {podWith(failed, containers(ended)), Observation{Grace: time.Minute},
-			verdict{Completed, true, false}, "get on leases"},
-		"failed by the pod collector, node gone": {podWith(failed, containers(ended)),
-			Observation{HeartKnown: true, SilentFor: 50 * time.Second, Grace: time.Minute}, verdict{Unreachable, true, false}, "not seen to be alive"},
-		"failed by the pod collector, node silent": {podWith(failed), dead, verdict{Unreachable, false, true}, "silent for 1m1s"},
+		// Not only the kubelet writes Failed: the pod collector does too.
+		"failed, no beat was seen yet": {failedPod, unseen, mayLead(Completed), "not seen to be alive"},
+		"failed, the last beat is old": {failedPod, silentFor(beats, 40*time.Second), mayLead(Unreachable), "not seen to be alive"},
+		"failed, nothing may be read":  {failedPod, Observation{Grace: time.Minute}, mayLead(Completed), "get on leases"},
+		"collected, node gone":         {failedPod, silentFor(unseen, 50*time.Second), mayLead(Unreachable), "not seen to be alive"},
+		"collected, node silent":       {podWith(failed), dead, presumed(Unreachable), "silent for 1m1s"},
 
 		// M11.
-		"node silent for the grace":    {podWith(), dead, verdict{Unreachable, false, true}, "may run on"},
-		"... while it terminates":      {podWith(terminating), dead, verdict{Unreachable, false, true}, ""},
-		"... not quite":                {podWith(), sight(dead, func(s *Observation) { s.SilentFor = time.Minute - 1 }), verdict{Unreachable, true, false}, "does not say"},
-		"... and so are most others":   {podWith(), sight(dead, func(s *Observation) { s.OthersBeat = false }), verdict{Unreachable, true, false}, ""},
-		"... and the rule is off":      {podWith(), sight(dead, func(s *Observation) { s.Grace = 0 }), verdict{Unreachable, true, false}, ""},
-		"... and the rule is negative": {podWith(), sight(dead, func(s *Observation) { s.Grace = -1 }), verdict{Unreachable, true, false}, ""},
-		"heartbeats may not be read":   {podWith(), sight(dead, func(s *Observation) { s.HeartKnown = false }), verdict{Alive, true, false}, ""},
-		"... of a pod without a node":  {podWith(unscheduled), dead, verdict{Alive, true, false}, ""},
+		"node silent for the grace":   {podWith(), dead, presumed(Unreachable), "may run on"},
+		"... while it terminates":     {podWith(terminating), dead, presumed(Unreachable), ""},
+		"... not quite":               {podWith(), silentFor(dead, time.Minute-1), mayLead(Unreachable), "does not say"},
+		"... and so are most others":  {podWith(), sight(dead, func(s *Observation) { s.OthersBeat = false }), mayLead(Unreachable), ""},
+		"... and the rule is off":     {podWith(), sight(dead, func(s *Observation) { s.Grace = 0 }), mayLead(Unreachable), ""},
+		"... and the rule negative":   {podWith(), sight(dead, func(s *Observation) { s.Grace = -1 }), mayLead(Unreachable), ""},
+		"heartbeats unreadable":       {podWith(), sight(dead, func(s *Observation) { s.HeartKnown = false }), mayLead(Alive), ""},
+		"... of a pod without a node": {podWith(unscheduled), dead, mayLead(Alive), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Judge(tc.pod, tc.sight)

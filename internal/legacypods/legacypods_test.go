@@ -66,19 +66,22 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{LastTerminationState: ended}
 	}
 	pending := phase(corev1.PodPending, "")
+	type state = []func(*corev1.Pod)
+	newSet, oldSet := of("ReplicaSet", "new", ""), of("ReplicaSet", "old", "")
+	r1, r2 := of("StatefulSet", "set", "r1"), of("StatefulSet", "set", "r2")
 	for name, c := range map[string]struct {
 		own, pod func(*corev1.Pod)
-		state    []func(*corev1.Pod)
+		state    state
 		legacy   bool
 	}{
-		"the same ReplicaSet, no image":      {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), []func(*corev1.Pod){pending, waiting}, false},
-		"the same ReplicaSet, no node":       {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), []func(*corev1.Pod){pending, containers()}, false},
-		"the same ReplicaSet, and it ran":    {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), []func(*corev1.Pod){pending, crashed}, true},
-		"the same ReplicaSet, and it runs":   {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), nil, true},
-		"another ReplicaSet":                 {of("ReplicaSet", "new", ""), of("ReplicaSet", "old", ""), []func(*corev1.Pod){pending, waiting}, true},
-		"the same revision of a StatefulSet": {of("StatefulSet", "set", "r2"), of("StatefulSet", "set", "r2"), []func(*corev1.Pod){pending, waiting}, false},
-		"another revision of a StatefulSet":  {of("StatefulSet", "set", "r2"), of("StatefulSet", "set", "r1"), []func(*corev1.Pod){pending, waiting}, true},
-		"no controller":                      {func(*corev1.Pod) {}, func(*corev1.Pod) {}, []func(*corev1.Pod){pending, waiting}, true},
+		"the same ReplicaSet, no image":      {newSet, newSet, state{pending, waiting}, false},
+		"the same ReplicaSet, no node":       {newSet, newSet, state{pending, containers()}, false},
+		"the same ReplicaSet, and it ran":    {newSet, newSet, state{pending, crashed}, true},
+		"the same ReplicaSet, and it runs":   {newSet, newSet, nil, true},
+		"another ReplicaSet":                 {newSet, oldSet, state{pending, waiting}, true},
+		"the same revision of a StatefulSet": {r2, r2, state{pending, waiting}, false},
+		"another revision of a StatefulSet":  {r2, r1, state{pending, waiting}, true},
+		"no controller":                      {func(*corev1.Pod) {}, func(*corev1.Pod) {}, state{pending, waiting}, true},
 	} {
 		w := newWorld(t)
 		w.pod("self", "n1", append([]func(*corev1.Pod){func(p *corev1.Pod) { p.UID = podOf("self").UID }}, c.own)...)
@@ -194,7 +197,10 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 			c := w.legacyPods(0, func(c *Config) { c.PodSelector = "" })
 			if tc.says == "" {
 				w.counts(c, 0, "[old] []")
-			} else if _, err := c.Count(t.Context(), ownerref.Owner{}, nil); !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
+				return
+			}
+			_, err := c.Count(t.Context(), ownerref.Owner{}, nil)
+			if !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want words like %q", err, tc.says)
 			}
 		})

@@ -85,7 +85,8 @@ func (w *world) candidate(name string) presence.Object {
 
 func (w *world) present(pod ownerref.Owner) presence.Object {
 	client := apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion)
-	o, err := presence.Ensure(w.t.Context(), client, "ns", presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}}, nil, func(context.Context) error { return nil })
+	said := presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}}
+	o, err := presence.Ensure(w.t.Context(), client, "ns", said, nil, func(context.Context) error { return nil })
 	if err != nil {
 		w.t.Fatal(err)
 	}

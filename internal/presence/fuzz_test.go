@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -17,25 +18,22 @@ import (
 // reads the same after it was written.
 func FuzzAmong(f *testing.F) {
 	pod := Pod{Name: "op-1", UID: "u1"}
-	whole := Object{Lock: "op", Pod: pod, Identity: "op-1_u1", Zone: "za", Node: "n1", Version: "v1", Mode: "auto", Waiting: "for b", Unhealthy: "ill"}
+	whole := Object{
+		Lock: "op", Pod: pod, Identity: "op-1_u1", Zone: "za", Node: "n1", Version: "v1",
+		Mode: "auto", Waiting: "for b", Unhealthy: "ill",
+	}
 	lease := whole.written(&coordinationv1.Lease{})
 	lease.Name, lease.ResourceVersion = Object{Lock: "op", Pod: pod}.name(), "7"
-	good, err := json.Marshal(lease)
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := apitest.Marshal(lease)
 	alone := Object{Lock: "op", Identity: "laptop_1", Mode: Alone, Renewed: 1e9}
 	lease = alone.written(&coordinationv1.Lease{})
 	lease.Name = alone.name()
-	renewed, err := json.Marshal(lease)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(renewed, "op")
+	f.Add(apitest.Marshal(lease), "op")
 	f.Add(good, "op")
 	f.Add(good, "other")
 	f.Add([]byte(`{"metadata":{"labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"kind":"Pod","apiVersion":"v1"}]}}`), "op")
-	f.Add([]byte(`{"metadata":{"name":"op.x","labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"kind":"Pod","apiVersion":"v1","name":"x","uid":"u"},{}]}}`), "op")
+	f.Add([]byte(`{"metadata":{"name":"op.x","labels":{"zonelect.dev/lock":"op"},`+
+		`"ownerReferences":[{"kind":"Pod","apiVersion":"v1","name":"x","uid":"u"},{}]}}`), "op")
 	f.Fuzz(func(t *testing.T, b []byte, lock string) {
 		var lease coordinationv1.Lease
 		if json.Unmarshal(b, &lease) != nil {

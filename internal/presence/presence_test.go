@@ -101,8 +101,9 @@ func TestAPresenceIsWrittenOnChangeOnly(t *testing.T) {
 }
 
 func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
-	pod := func(uid string) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "a", UID: types.UID(uid)}
+	pod := func(uid string) metav1.OwnerReference { return apitest.PodRef("a", uid) }
+	other := func(api, kind string) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: api, Kind: kind, Name: "a", UID: "uid-a"}
 	}
 	owned := func(owners ...metav1.OwnerReference) func(*coordinationv1.Lease) {
 		return func(l *coordinationv1.Lease) { l.OwnerReferences = owners }
@@ -114,11 +115,11 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 		"another pod of that name":       {objectOf("a"), owned(pod("another"))},
 		"nobody":                         {objectOf("a"), owned()},
 		"two":                            {objectOf("a"), owned(pod("uid-a"), pod("another"))},
-		"another kind":                   {objectOf("a"), owned(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "a", UID: "uid-a"})},
-		"another API":                    {objectOf("a"), owned(metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Pod", Name: "a", UID: "uid-a"})},
+		"another kind":                   {objectOf("a"), owned(other("v1", "Node"))},
+		"another API":                    {objectOf("a"), owned(other("example.com/v1", "Pod"))},
 		"without a pod, another's":       {podless("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) }},
 		"without a pod, a pod's":         {podless("a"), owned(pod("uid-a"))},
-		"without a pod, another owner's": {podless("a"), owned(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u"})},
+		"without a pod, another owner's": {podless("a"), owned(other("v1", "Node"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client, sent := newServer(t)
@@ -126,7 +127,8 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 			lease.Name, lease.UID = tc.own.name(), "u"
 			tc.change(lease)
 			server.Put(all+"/"+lease.Name, lease)
-			if _, err := Ensure(t.Context(), client, "ns", tc.own, nil, confirmed); err == nil || !strings.Contains(err.Error(), "remove that object") {
+			_, err := Ensure(t.Context(), client, "ns", tc.own, nil, confirmed)
+			if err == nil || !strings.Contains(err.Error(), "remove that object") {
 				t.Errorf("got %v", err)
 			}
 			if !slices.Equal(*sent, []string{"get"}) {
@@ -168,7 +170,8 @@ func TestWhatOthersPutOnAPresenceIsKept(t *testing.T) {
 	}
 	ensured(t, client, objectOf("a"))
 	meta := server.Objects[all+"/"+o.Name]["metadata"].(apitest.Object)
-	if meta["annotations"].(apitest.Object)["theirs"] != "kept" || meta["labels"].(apitest.Object)["team"] != "a" || len(listed(t, client)) != 1 {
+	theirs, team := meta["annotations"].(apitest.Object)["theirs"], meta["labels"].(apitest.Object)["team"]
+	if theirs != "kept" || team != "a" || len(listed(t, client)) != 1 {
 		t.Errorf("now %v", meta)
 	}
 }
@@ -180,7 +183,7 @@ func TestNamesFit(t *testing.T) {
 	names := map[string]bool{}
 	for _, tc := range []struct{ lock, pod, uid string }{
 		{"lock", "pod", "1"}, {"lock", "pod", "2"}, {"lock.pod", "x", "1"}, {"lock", "pod.x", "1"},
-		{long, long, "1"}, {long, long, "2"}, {long + "b", long, "1"}, {strings.Repeat("a", 241) + "-b", "pod", "1"}, {strings.Repeat("a", 241) + ".b", "pod", "1"},
+		{long, long, "1"}, {long, long, "2"}, {long + "b", long, "1"}, {long[:241] + "-b", "pod", "1"}, {long[:241] + ".b", "pod", "1"},
 	} {
 		name := Object{Lock: tc.lock, Pod: Pod{tc.pod, types.UID(tc.uid)}}.name()
 		if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {

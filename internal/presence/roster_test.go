@@ -127,29 +127,34 @@ func TestGarbageIsNobody(t *testing.T) {
 	long := strings.Repeat("x", record.MaxText+1)
 	said := locks.Candidate{Identity: "a_1", Zone: "z1", Node: "n1", Pod: locks.Pod{Name: "a", UID: "uid-a"}}
 	good, alone := []locks.Peer{{Candidate: said}}, []locks.Peer{{Candidate: locks.Candidate{Identity: "a"}}}
+	ill := []locks.Peer{{Candidate: said, Unhealthy: "no disk"}}
+	noNode := []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Zone: "z1", Pod: said.Pod}}}
+	bare := []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Pod: said.Pod}}}
+	type lease = coordinationv1.Lease
+	pod, noPod := objectOf("a"), podless("a")
 	for name, tc := range map[string]struct {
 		of     Object
-		change func(*coordinationv1.Lease)
+		change func(*lease)
 		want   []locks.Peer
 	}{
-		"as it was made":  {objectOf("a"), func(*coordinationv1.Lease) {}, good},
-		"unhealthy":       {objectOf("a"), func(l *coordinationv1.Lease) { l.Annotations[annotationHealth] = "no disk" }, []locks.Peer{{Candidate: said, Unhealthy: "no disk"}}},
-		"a node too long": {objectOf("a"), func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationNode] = long }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Zone: "z1", Pod: said.Pod}}}},
-		"no annotations":  {objectOf("a"), func(l *coordinationv1.Lease) { l.Annotations = nil }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Pod: said.Pod}}}},
-		"a long identity": {objectOf("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &long }, nil},
-		"no identity":     {objectOf("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
-		"no owner":        {objectOf("a"), func(l *coordinationv1.Lease) { l.OwnerReferences = nil }, nil},
-		"another name":    {objectOf("a"), func(l *coordinationv1.Lease) { l.Name = "mine" }, nil},
-		"another lock's":  {objectOf("a"), func(l *coordinationv1.Lease) { l.Labels[Label] = "another" }, nil},
+		"as it was made":  {pod, func(*lease) {}, good},
+		"unhealthy":       {pod, func(l *lease) { l.Annotations[annotationHealth] = "no disk" }, ill},
+		"a node too long": {pod, func(l *lease) { l.Annotations[record.AnnotationNode] = long }, noNode},
+		"no annotations":  {pod, func(l *lease) { l.Annotations = nil }, bare},
+		"a long identity": {pod, func(l *lease) { l.Spec.HolderIdentity = &long }, nil},
+		"no identity":     {pod, func(l *lease) { l.Spec.HolderIdentity = nil }, nil},
+		"no owner":        {pod, func(l *lease) { l.OwnerReferences = nil }, nil},
+		"another name":    {pod, func(l *lease) { l.Name = "mine" }, nil},
+		"another lock's":  {pod, func(l *lease) { l.Labels[Label] = "another" }, nil},
 
-		"renewed":                          {podless("a"), func(*coordinationv1.Lease) {}, alone},
-		"never renewed":                    {podless("a"), func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, nil},
-		"renewed in 1970":                  {podless("a"), func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(0, 0)} }, nil},
-		"renewed by nobody":                {podless("a"), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
-		"renewed by another":               {podless("a"), func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "b" }, nil},
-		"renewed, of a pod":                {podless("a"), func(l *coordinationv1.Lease) { l.OwnerReferences = objectOf("a").written(l).OwnerReferences }, nil},
-		"renewed, of two":                  {podless("a"), func(l *coordinationv1.Lease) { l.OwnerReferences = make([]metav1.OwnerReference, 2) }, nil},
-		"renewed, under the name of a pod": {podless("a"), func(l *coordinationv1.Lease) { l.Name = objectOf("a").name() }, nil},
+		"renewed":                          {noPod, func(*lease) {}, alone},
+		"never renewed":                    {noPod, func(l *lease) { l.Spec.RenewTime = nil }, nil},
+		"renewed in 1970":                  {noPod, func(l *lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(0, 0)} }, nil},
+		"renewed by nobody":                {noPod, func(l *lease) { l.Spec.HolderIdentity = nil }, nil},
+		"renewed by another":               {noPod, func(l *lease) { *l.Spec.HolderIdentity = "b" }, nil},
+		"renewed, of a pod":                {noPod, func(l *lease) { l.OwnerReferences = pod.written(l).OwnerReferences }, nil},
+		"renewed, of two":                  {noPod, func(l *lease) { l.OwnerReferences = make([]metav1.OwnerReference, 2) }, nil},
+		"renewed, under the name of a pod": {noPod, func(l *lease) { l.Name = pod.name() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := tc.of.written(&coordinationv1.Lease{})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -55,11 +56,12 @@ func clientThat(t *testing.T, a http.RoundTripper) *rest.RESTClient {
 // FuzzGet reads any answer: nothing else is ever taken for a Lease, or for its absence, which
 // only a server that names the Lease can report.
 func FuzzGet(f *testing.F) {
-	f.Add(200, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`)
-	f.Add(404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{"name":"lock","group":"coordination.k8s.io","kind":"leases"}}`)
+	gone := string(apitest.Marshal(apitest.NotFound("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock")))
+	f.Add(200, strings.Replace(object("Lease", "u", "7"), "v1", "coordination.k8s.io/v1", 1))
+	f.Add(404, gone)
 	f.Add(404, `404 page not found`)
 	f.Add(409, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`)
-	f.Add(200, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{"name":"lock","kind":"leases"}}`)
+	f.Add(200, gone)
 	f.Add(500, `{"kind":"Status","apiVersion":"v1","code":404,"details":{"name":"lock","kind":"leases"}}`)
 	f.Add(200, `{"metadata":{"resourceVersion":"0"}}`)
 	f.Fuzz(func(t *testing.T, code int, body string) {

@@ -44,7 +44,8 @@ func TestAListIsLiveAndComplete(t *testing.T) {
 		t.Errorf("asked for %s", query)
 	}
 	server.Before = apitest.Forbidden
-	if _, err = rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", ""); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
+	_, err = rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", "")
+	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -76,7 +77,7 @@ func TestAReadIsLinearizable(t *testing.T) {
 
 // TestWhatIsNoListIsNotAnEmptyOne: an empty list counts only if the server said so.
 func TestWhatIsNoListIsNotAnEmptyOne(t *testing.T) {
-	for _, answer := range []string{`{}`, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`} {
+	for _, answer := range []string{`{}`, success, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`} {
 		client, _ := clientOf(t, http.StatusOK, answer)
 		if pods, err := rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", ""); err == nil {
 			t.Errorf("%s was taken for %v", answer, pods)
@@ -113,7 +114,8 @@ func TestAListOfSeveralMomentsIsNone(t *testing.T) {
 	n := 0
 	client := apitest.Wire(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n++
-		apitest.Reply(w, http.StatusOK, json.RawMessage(fmt.Sprintf(`{"metadata":{"resourceVersion":"%d","continue":%q},"items":[]}`, n, strings.Repeat("more", 2-n))))
+		page := fmt.Sprintf(`{"metadata":{"resourceVersion":"%d","continue":%q},"items":[]}`, n, strings.Repeat("more", 2-n))
+		apitest.Reply(w, http.StatusOK, json.RawMessage(page))
 	}), coordinationv1.SchemeGroupVersion)
 	if all, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", ""); err == nil {
 		t.Errorf("it is %+v", all)

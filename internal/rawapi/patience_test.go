@@ -51,10 +51,11 @@ func TestALimitFollowsTheServer(t *testing.T) {
 			_, err := after(ctx, takes, nil)
 			return err == nil
 		}
+		const seven = 7 * time.Second
 		for i, step := range []struct {
 			takes time.Duration
 			want  bool
-		}{{time.Second, true}, {7 * time.Second, false}, {7 * time.Second, false}, {7 * time.Second, true}, {7 * time.Second, true}, {1, true}, {1, true}, {5 * time.Second, false}} {
+		}{{time.Second, true}, {seven, false}, {seven, false}, {seven, true}, {seven, true}, {1, true}, {1, true}, {5 * time.Second, false}} {
 			if got := try(step.takes); got != step.want {
 				t.Errorf("request %d, which takes %v: %v", i, step.takes, got)
 			}

@@ -6,6 +6,7 @@ package rawapi_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -58,6 +59,12 @@ func clientOf(t *testing.T, code int, answer string) (*rest.RESTClient, <-chan r
 
 var name = apierror.Object{Resource: apierror.ConfigMaps, Namespace: "ns", Name: "lock"}
 
+// object returns an object of that name, as a server answers with it.
+func object(kind, uid, version string) string {
+	const meta = `"name":"lock","namespace":"ns"`
+	return fmt.Sprintf(`{"kind":%q,"apiVersion":"v1","metadata":{%s,"uid":%q,"resourceVersion":%q}}`, kind, meta, uid, version)
+}
+
 const success = `{"kind":"Status","apiVersion":"v1","status":"Success"}`
 
 func TestADeleteCarriesItsPreconditions(t *testing.T) {
@@ -105,7 +112,8 @@ func TestAWriteByBareNameIsNotSent(t *testing.T) {
 }
 
 func TestNothingIsSentTwice(t *testing.T) {
-	client, sent := clientOf(t, http.StatusTooManyRequests, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests"}`)
+	const busy = `{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests"}`
+	client, sent := clientOf(t, http.StatusTooManyRequests, busy)
 	if _, err := rawapi.New[corev1.ConfigMap](client, name).Get(t.Context()); err == nil {
 		t.Errorf("got %v", err)
 	}
@@ -115,13 +123,14 @@ func TestNothingIsSentTwice(t *testing.T) {
 }
 
 func TestCreateSetsTheName(t *testing.T) {
-	client, sent := clientOf(t, http.StatusCreated, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`)
+	client, sent := clientOf(t, http.StatusCreated, object("ConfigMap", "u", "7"))
 	made, err := rawapi.New[corev1.ConfigMap](client, name).Create(t.Context(), &corev1.ConfigMap{})
 	if err != nil || made.UID != "u" {
 		t.Errorf("got %v, %v", made, err)
 	}
 	r := <-sent
-	if meta := r.body["metadata"].(map[string]any); r.path != "/api/v1/namespaces/ns/configmaps" || meta["name"] != "lock" || meta["namespace"] != "ns" {
+	meta := r.body["metadata"].(map[string]any)
+	if r.path != "/api/v1/namespaces/ns/configmaps" || meta["name"] != "lock" || meta["namespace"] != "ns" {
 		t.Errorf("sent %+v", r)
 	}
 }
@@ -135,12 +144,12 @@ func TestAnAnswerWithoutAVersionOrWithAnotherUIDIsAnError(t *testing.T) {
 		answer string
 		well   string // the requests that may be answered so
 	}{
-		"this object":                    {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "get create update"},
-		"this object of another UID":     {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"v","resourceVersion":"7"}}`, "get create"},
-		"the version before":             {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"6"}}`, "get create"},
-		"another kind":                   {`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
+		"this object":                    {object("ConfigMap", "u", "7"), "get create update"},
+		"this object of another UID":     {object("ConfigMap", "v", "7"), "get create"},
+		"the version before":             {object("ConfigMap", "u", "6"), "get create"},
+		"another kind":                   {object("Secret", "u", "7"), ""},
 		"no version":                     {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u"}}`, ""},
-		"a version that is not a number": {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"x7"}}`, ""},
+		"a version that is not a number": {object("ConfigMap", "u", "x7"), ""},
 	} {
 		client, sent := clientOf(t, http.StatusOK, tc.answer)
 		o := rawapi.New[corev1.ConfigMap](client, name)
@@ -160,7 +169,10 @@ func TestAnAnswerWithoutAVersionOrWithAnotherUIDIsAnError(t *testing.T) {
 
 // TestAnObjectWithoutAVersionIsAnError, wherever it comes from: nobody can say which of two is later.
 func TestAnObjectWithoutAVersionIsAnError(t *testing.T) {
-	for version, well := range map[string]bool{`"7"`: true, `"18446744073709551615"`: true, `"18446744073709551616"`: false, `"0"`: false, `""`: false, `null`: false, `"x7"`: false, `"-7"`: false, `"7.0"`: false, `" 7"`: false} {
+	for version, well := range map[string]bool{
+		`"7"`: true, `"18446744073709551615"`: true, `"18446744073709551616"`: false, `"0"`: false, `""`: false,
+		`null`: false, `"x7"`: false, `"-7"`: false, `"7.0"`: false, `" 7"`: false,
+	} {
 		lease := `{"metadata":{"name":"lock","namespace":"ns","resourceVersion":` + version + `}}`
 		for what, ask := range map[string]func() error{
 			"get": func() error { _, err := leaseFrom(t, answers{http.StatusOK, lease}).Get(t.Context()); return err },

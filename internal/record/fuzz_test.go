@@ -56,8 +56,9 @@ func FuzzRead(f *testing.F) {
 // token releases, and a handover names a successor and has a precedence.
 func FuzzDetails(f *testing.F) {
 	for _, seed := range [][3]string{
-		{"a", "17", `{"to":"b","precedenceMs":4000}`}, {"", "0", `{"to":"b","precedenceMs":0}`}, {"a", "0x11", `{"precedenceMs":4000}`}, {"a", "+17", `{"to":"b","precedenceMs":-4000}`},
-		{"a", "007", `{"to":"b","precedenceMs":"4000"}`}, {"a", "18446744073709551616", `{"to":"b","precedenceMs":9223372036855}`}, {"a", "1e3", `{"to":["b"],"precedenceMs":1}`},
+		{"a", "17", `{"to":"b","precedenceMs":4000}`}, {"", "0", `{"to":"b","precedenceMs":0}`},
+		{"a", "0x11", `{"precedenceMs":4000}`}, {"a", "+17", `{"to":"b","precedenceMs":-4000}`}, {"a", "1e3", `{"to":["b"],"precedenceMs":1}`},
+		{"a", "007", `{"to":"b","precedenceMs":"4000"}`}, {"a", "18446744073709551616", `{"to":"b","precedenceMs":9223372036855}`},
 		{"a", "1.0", `{"to":"b"}`}, {"a", " 17", `{"to":"b","precedenceMs":4000,"new":1}`}, {"a", "\u0661\u0667", "b 4000"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
@@ -67,7 +68,8 @@ func FuzzDetails(f *testing.F) {
 		if got.Released != 0 && strconv.FormatUint(got.Released, 10) != released {
 			t.Errorf("%q is read as a release of %d", released, got.Released)
 		}
-		if h := got.Handover; (h.To == "") != (h.Precedence == 0) || h.Precedence < 0 || len(h.To) > MaxText || h != parseHandover(formatHandover(h)) {
+		h := got.Handover
+		if (h.To == "") != (h.Precedence == 0) || h.Precedence < 0 || len(h.To) > MaxText || h != parseHandover(formatHandover(h)) {
 			t.Errorf("%q is read as a handover to %q for %v", handover, h.To, h.Precedence)
 		}
 		if got.Holder != "" && got.Holder != holder {
@@ -109,7 +111,10 @@ func FuzzStage(f *testing.F) {
 
 // FuzzLegacy reads any name of a legacy lock: as none, or exactly as it was written.
 func FuzzLegacy(f *testing.F) {
-	for _, seed := range []string{"", "configmap/op", "annotation/configmaps/op", "annotation/endpoints/op", "annotation/pods/op", "configmap/", "annotation/configmap/op", "configmap/a/b", "op", "endpoints/op", "annotation/endpoints/", "ANNOTATION/endpoints/op"} {
+	for _, seed := range []string{
+		"", "configmap/op", "annotation/configmaps/op", "annotation/endpoints/op", "annotation/pods/op", "configmap/",
+		"annotation/configmap/op", "configmap/a/b", "op", "endpoints/op", "annotation/endpoints/", "ANNOTATION/endpoints/op",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

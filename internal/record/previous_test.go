@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -18,23 +15,25 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 5_000_000, time.UTC)
 
 func TestWhoLedBeforeIsReadAsItWasWritten(t *testing.T) {
 	long := strings.Repeat("<", maxPrevious)
+	all := locks.Previous{Holder: "a_1", Until: noon, Cause: "expired"}
 	for name, c := range map[string]struct{ previous, want locks.Previous }{
 		"nothing":         {},
-		"all":             {locks.Previous{Holder: "a_1", Until: noon, Cause: "expired"}, locks.Previous{Holder: "a_1", Until: noon, Cause: "expired"}},
+		"all":             {all, all},
 		"an unseen end":   {locks.Previous{Holder: "a_1", Cause: "released"}, locks.Previous{Holder: "a_1", Cause: "released"}},
 		"no holder":       {locks.Previous{Cause: "absent"}, locks.Previous{Cause: "absent"}},
 		"no cause":        {locks.Previous{Holder: "a_1"}, locks.Previous{}},
 		"a long identity": {locks.Previous{Holder: long, Until: noon, Cause: "expired"}, locks.Previous{}},
 		"a long cause":    {locks.Previous{Holder: "a_1", Cause: long}, locks.Previous{}},
 	} {
-		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationPrevious: `{"holder":"x","cause":"died"}`, "other": "kept"}}}
+		base := annotated(AnnotationPrevious, `{"holder":"x","cause":"died"}`, "other", "kept")
 		r := held()
 		r.Previous = c.previous
 		lease := Write(base, r)
 		if got := Read(lease).Previous; got != c.want {
 			t.Errorf("%s: read %+v, want %+v", name, got, c.want)
 		}
-		if text, there := lease.Annotations[AnnotationPrevious]; len(text) > maxPrevious || there != (c.want.Cause != "") || lease.Annotations["other"] != "kept" {
+		text, there := lease.Annotations[AnnotationPrevious]
+		if len(text) > maxPrevious || there != (c.want.Cause != "") || lease.Annotations["other"] != "kept" {
 			t.Errorf("%s: the annotations are %q", name, lease.Annotations)
 		}
 	}

@@ -68,9 +68,12 @@ func TestSpecIsByteForByteWhatClientGoWrites(t *testing.T) {
 		record locks.Record
 		golden string
 	}{
-		"held":     {held(), `{"holderIdentity":"pod-1_12345678_ab","leaseDurationSeconds":15,"acquireTime":"2026-07-01T08:00:00.123456Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
-		"released": {released(), `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2026-07-01T08:00:02.123459Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
-		"no times": {locks.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaseTransitions":0}`},
+		"held": {held(), `{"holderIdentity":"pod-1_12345678_ab","leaseDurationSeconds":15,` +
+			`"acquireTime":"2026-07-01T08:00:00.123456Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
+		"released": {released(), `{"holderIdentity":"","leaseDurationSeconds":1,` +
+			`"acquireTime":"2026-07-01T08:00:02.123459Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
+		"no times": {locks.Record{Holder: "a", LeaseDuration: time.Second},
+			`{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaseTransitions":0}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := mustJSON(t, Write(nil, tc.record).Spec)
@@ -90,8 +93,10 @@ func full() *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "lock", Namespace: "ns", UID: "u1", ResourceVersion: "42",
-			Labels:          map[string]string{"team": "a"},
-			Annotations:     map[string]string{"theirs": "kept", "zonelect.dev/phase": "dual", AnnotationZone: "old", AnnotationTrace: "old", AnnotationReleased: "3"},
+			Labels: map[string]string{"team": "a"},
+			Annotations: map[string]string{
+				"theirs": "kept", "zonelect.dev/phase": "dual", AnnotationZone: "old", AnnotationTrace: "old", AnnotationReleased: "3",
+			},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: "p", UID: "pu"}},
 			Finalizers:      []string{"f/f"},
 		},
@@ -126,10 +131,11 @@ func TestGarbageReadsAsAbsent(t *testing.T) {
 	negative := int32(-5)
 	long := strings.Repeat("x", MaxText+1)
 	for name, lease := range map[string]*coordinationv1.Lease{
-		"nothing":             {},
-		"negative numbers":    {Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &negative, LeaseTransitions: &negative}},
-		"null times":          {Spec: coordinationv1.LeaseSpec{AcquireTime: &metav1.MicroTime{}, RenewTime: &metav1.MicroTime{}}},
-		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationNonce, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, `{"to":"`+long+`","precedenceMs":4}`),
+		"nothing":          {},
+		"negative numbers": {Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &negative, LeaseTransitions: &negative}},
+		"null times":       {Spec: coordinationv1.LeaseSpec{AcquireTime: &metav1.MicroTime{}, RenewTime: &metav1.MicroTime{}}},
+		"huge texts": annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationNonce, long,
+			AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, `{"to":"`+long+`","precedenceMs":4}`),
 		"nobody to hand over": annotated(AnnotationHandover, `{"to":"","precedenceMs":4000}`),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,9 +26,7 @@ import (
 func writeFile(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -80,9 +78,7 @@ func TestAClientCertificateIsShown(t *testing.T) {
 	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, len(r.TLS.PeerCertificates)) })
 	s.TLS.ClientAuth = tls.RequestClientCert
 	key, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := s.config()
 	cfg.CertFile = writeFile(t, "cert", s.ca())
 	cfg.KeyFile = writeFile(t, "key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
@@ -99,9 +95,7 @@ func TestARotatedCAIsReadAtTheNextDial(t *testing.T) {
 	if _, err := get(t.Context(), tr, s.URL); err == nil {
 		t.Fatal("a stranger's certificate was accepted")
 	}
-	if err := os.WriteFile(cfg.CAFile, s.ca(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(cfg.CAFile, s.ca(), 0o600))
 	mustGet(t, t.Context(), tr, s.URL)
 }
 
@@ -109,13 +103,9 @@ func TestARotatedCAIsReadAtTheNextDial(t *testing.T) {
 func otherCA(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

@@ -51,17 +51,17 @@ var errNoName = &net.DNSError{Err: "no such host", IsNotFound: true}
 
 func TestDialsCompete(t *testing.T) {
 	for name, tc := range map[string]struct {
-		dial   func(k int, addr string) (time.Duration, error)
+		takes  func(k int) time.Duration
 		dialed int
 		took   time.Duration
 	}{
-		"one that works is alone":                       {func(int, string) (time.Duration, error) { return 100 * time.Millisecond, nil }, 1, 100 * time.Millisecond},
-		"a second joins a silent one":                   {func(k int, _ string) (time.Duration, error) { return never * time.Duration(2-k), nil }, 2, 200 * time.Millisecond},
-		"a third takes the place of the second":         {func(k int, _ string) (time.Duration, error) { return never * time.Duration(max(0, 3-k)), nil }, 3, 600 * time.Millisecond},
-		"a slow one is not given up, and few are added": {func(int, string) (time.Duration, error) { return 3 * time.Second, nil }, 4, 3 * time.Second},
+		"one that works":                {func(int) time.Duration { return 100 * time.Millisecond }, 1, 100 * time.Millisecond},
+		"a second beside a silent one":  {func(k int) time.Duration { return never * (2 - time.Duration(k)) }, 2, 200 * time.Millisecond},
+		"a third instead of the second": {func(k int) time.Duration { return never * max(0, 3-time.Duration(k)) }, 3, 600 * time.Millisecond},
+		"few beside a slow one":         {func(int) time.Duration { return 3 * time.Second }, 4, 3 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &network{dial: tc.dial}
+			n := &network{dial: func(k int, _ string) (time.Duration, error) { return tc.takes(k), nil }}
 			began := time.Now()
 			conn, err := n.dialer(Options{}).dial(t.Context(), "tcp", "a:1", false)
 			if err != nil {
@@ -109,9 +109,7 @@ func TestAfterASlowDialASilentOneIsJoinedWithinHalfAnAttemptTimeout(t *testing.T
 			}
 			began := time.Now()
 			conn, err := d.dial(t.Context(), "tcp", "a:1", false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			if took := time.Since(began); took != want {
 				t.Errorf("it took %v, want %v", took, want)
@@ -137,9 +135,7 @@ func TestTheAddressThatAnsweredLastIsDialedIfTheNameDoesNotResolve(t *testing.T)
 			for _, want := range []time.Duration{0, took} {
 				began := time.Now()
 				conn, err := d.dial(t.Context(), "tcp", "name:1", false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer conn.Close()
 				if got := time.Since(began); got != want {
 					t.Errorf("it took %v, want %v", got, want)

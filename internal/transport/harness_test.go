@@ -127,9 +127,7 @@ func (s testServer) config() *rest.Config {
 func mustNew(t *testing.T, cfg *rest.Config, o Options) *Transport {
 	t.Helper()
 	tr, err := New(cfg, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(tr.CloseConnections)
 	return tr
 }
@@ -156,10 +154,15 @@ func send(ctx context.Context, tr *Transport, method, url string) (string, error
 func mustGet(t *testing.T, ctx context.Context, tr *Transport, url string) string {
 	t.Helper()
 	body, err := get(ctx, tr, url)
+	must(t, err)
+	return body
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return body
 }
 
 // peer answers with the client's address: one per connection.

@@ -17,20 +17,14 @@ import (
 // would be deaf for as long when its server has lost its power.
 func TestTheKernelEndsASilentConnectionAfter15Seconds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	tr := mustNew(t, &rest.Config{Host: "http://" + l.Addr().String()}, Options{})
 	conn, err := tr.pool.dial.open.DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inner := reflect.ValueOf(conn).Elem().FieldByName("Conn").Interface().(*net.TCPConn) // client-go's rotation is around it
 	raw, err := inner.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := raw.Control(func(fd uintptr) {
 		get := func(option int) time.Duration {
 			n, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, option)

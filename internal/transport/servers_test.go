@@ -83,9 +83,7 @@ func TestAProxyIsUsed(t *testing.T) {
 	s := serve(t, true, 0, named("behind"))
 	p, seen := proxy(t)
 	via, err := url.Parse(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := s.config()
 	cfg.Proxy = http.ProxyURL(via)
 	tr := mustNew(t, cfg, calm())

@@ -56,9 +56,7 @@ func FuzzRead(f *testing.F) {
 		if record.Check(got) != nil || max(got.RenewTime.UTC().Year(), got.AcquireTime.UTC().Year()) > 9999 {
 			return // nobody's clock says that
 		}
-		if err := write(object, got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(object, got))
 		again, err := read(object)
 		if err != nil {
 			t.Fatalf("read %+v\nthen %v", got, err)

@@ -24,6 +24,13 @@ type object = apitest.Object
 
 func pathOf(kind Kind) string { return "/api/v1/namespaces/ns/" + string(kind) + "/lock" }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func forEachKind(t *testing.T, do func(t *testing.T, kind Kind)) {
 	for _, kind := range []Kind{ConfigMaps, Endpoints} {
 		t.Run(string(kind), func(t *testing.T) { do(t, kind) })
@@ -33,9 +40,7 @@ func forEachKind(t *testing.T, do func(t *testing.T, kind Kind)) {
 func mustNew(t *testing.T, kind Kind, h http.Handler) *Lock {
 	t.Helper()
 	l, err := New(Config{Client: apitest.Wire(t, h, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -47,18 +52,14 @@ func newLock(t *testing.T, kind Kind) (*Lock, *apitest.Server) {
 func mustWrite(t *testing.T, l *Lock, base locks.Version, r locks.Record) locks.Snapshot {
 	t.Helper()
 	s, err := l.Write(t.Context(), base, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
 func mustRead(t *testing.T, l *Lock) locks.Snapshot {
 	t.Helper()
 	s, err := l.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -89,7 +90,9 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 // payload is content on an object that is not part of the lock.
 var payload = map[Kind]object{
 	ConfigMaps: {"kind": "ConfigMap", "apiVersion": "v1", "data": object{"k": "v"}, "binaryData": object{"b": "AAE="}, "immutable": true},
-	Endpoints:  {"kind": "Endpoints", "apiVersion": "v1", "subsets": []any{object{"addresses": []any{object{"ip": "192.0.2.1"}}, "ports": []any{object{"port": 80.}}}}},
+	Endpoints: {"kind": "Endpoints", "apiVersion": "v1", "subsets": []any{object{
+		"addresses": []any{object{"ip": "192.0.2.1"}}, "ports": []any{object{"port": 80.}},
+	}}},
 }
 
 // others returns an object of another owner, without a record.
@@ -143,9 +146,7 @@ func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 		if err := l.Clear(t.Context(), old.Version); !errors.Is(err, locks.ErrConflict) || mustRead(t, l).Record != now.Record {
 			t.Errorf("what was read before the last write was cleared, with %v", err)
 		}
-		if err := l.Clear(t.Context(), now.Version); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Clear(t.Context(), now.Version))
 		if free := mustRead(t, l); !free.Version.Exists() || free.Record != (locks.Record{}) {
 			t.Errorf("then it reads %+v", free)
 		}

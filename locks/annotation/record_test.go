@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,10 +26,10 @@ var (
 )
 
 func held() locks.Record {
+	pod := locks.Pod{Name: "pod-1", UID: "12345678-1234"}
 	return locks.Record{
-		Holder: "pod-1_12345678_ab", LeaseDuration: 15 * time.Second,
-		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
-		Details: locks.Details{Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1", Pod: locks.Pod{Name: "pod-1", UID: "12345678-1234"}},
+		Holder: "pod-1_12345678_ab", LeaseDuration: 15 * time.Second, AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
+		Details: locks.Details{Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1", Pod: pod},
 	}
 }
 
@@ -43,9 +44,7 @@ func released() locks.Record {
 func written(t *testing.T, r locks.Record) *corev1.ConfigMap {
 	t.Helper()
 	object := &corev1.ConfigMap{}
-	if err := write(object, r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write(object, r))
 	return object
 }
 
@@ -61,9 +60,7 @@ func annotated(pairs ...string) *corev1.ConfigMap {
 func mustReadRecord(t *testing.T, object metav1.Object) locks.Record {
 	t.Helper()
 	r, err := read(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -74,15 +71,21 @@ func same(a, b locks.Record) bool {
 	return times && a == b
 }
 
+// valueOf returns a record as client-go writes it. A time is in quotes, or null.
+func valueOf(holder string, seconds int, acquired, renewed string, transitions int) string {
+	return `{"holderIdentity":"` + holder + `","leaseDurationSeconds":` + strconv.Itoa(seconds) +
+		`,"acquireTime":` + acquired + `,"renewTime":` + renewed + `,"leaderTransitions":` + strconv.Itoa(transitions) + `}`
+}
+
 func TestTheRecordIsByteForByteWhatClientGoWrote(t *testing.T) {
 	for name, tc := range map[string]struct {
 		record locks.Record
 		golden string
 	}{
-		"held":      {held(), `{"holderIdentity":"pod-1_12345678_ab","leaseDurationSeconds":15,"acquireTime":"2026-07-01T08:00:00Z","renewTime":"2026-07-01T08:00:02Z","leaderTransitions":7}`},
-		"released":  {released(), `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2026-07-01T08:00:02Z","renewTime":"2026-07-01T08:00:02Z","leaderTransitions":7}`},
-		"no times":  {locks.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
-		"odd signs": {locks.Record{Holder: `<a>&"b"`, LeaseDuration: time.Second}, `{"holderIdentity":"\u003ca\u003e\u0026\"b\"","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
+		"held":      {held(), valueOf(held().Holder, 15, `"2026-07-01T08:00:00Z"`, `"2026-07-01T08:00:02Z"`, 7)},
+		"released":  {released(), valueOf("", 1, `"2026-07-01T08:00:02Z"`, `"2026-07-01T08:00:02Z"`, 7)},
+		"no times":  {locks.Record{Holder: "a", LeaseDuration: time.Second}, valueOf("a", 1, "null", "null", 0)},
+		"odd signs": {locks.Record{Holder: `<a>&"b"`, LeaseDuration: time.Second}, valueOf(`\u003ca\u003e\u0026\"b\"`, 1, "null", "null", 0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := written(t, tc.record).Annotations[AnnotationRecord]
@@ -108,21 +111,23 @@ func TestTheRecordIsByteForByteWhatClientGoWrote(t *testing.T) {
 // TestWhatLegacyElectorsWroteIsRead as they read it. The literals are records that
 // client-go's electors leave, and records that people edited.
 func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
+	const operator = "operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11"
 	second := time.Date(2021, 11, 3, 9, 15, 4, 0, time.UTC)
+	later := second.Add(2 * time.Second)
 	for name, tc := range map[string]struct {
 		value string
 		want  locks.Record
 	}{
 		"a leader": {
-			`{"holderIdentity":"operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11","leaseDurationSeconds":15,"acquireTime":"2021-11-03T09:15:04Z","renewTime":"2021-11-03T09:15:06Z","leaderTransitions":3}`,
-			locks.Record{Holder: "operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11", LeaseDuration: 15 * time.Second, AcquireTime: second, RenewTime: second.Add(2 * time.Second), Transitions: 3},
+			valueOf(operator, 15, `"2021-11-03T09:15:04Z"`, `"2021-11-03T09:15:06Z"`, 3),
+			locks.Record{Holder: operator, LeaseDuration: 15 * time.Second, AcquireTime: second, RenewTime: later, Transitions: 3},
 		},
 		"given up, as older ones did": {
-			`{"holderIdentity":"","leaseDurationSeconds":0,"acquireTime":null,"renewTime":null,"leaderTransitions":3}`,
+			valueOf("", 0, "null", "null", 3),
 			locks.Record{Transitions: 3},
 		},
 		"a time in another zone": {
-			`{"holderIdentity":"a","leaseDurationSeconds":30,"acquireTime":"2021-11-03T10:15:04+01:00","renewTime":"2021-11-03T10:15:04.25+01:00","leaderTransitions":0}`,
+			valueOf("a", 30, `"2021-11-03T10:15:04+01:00"`, `"2021-11-03T10:15:04.25+01:00"`, 0),
 			locks.Record{Holder: "a", LeaseDuration: 30 * time.Second, AcquireTime: second, RenewTime: second.Add(250 * time.Millisecond)},
 		},
 		"numbers out of range": {
@@ -166,30 +171,35 @@ func TestWhatIsNoRecordIsAnError(t *testing.T) {
 func TestS3ARecordOfAnotherLibraryIsReadInFullOrRefused(t *testing.T) {
 	at := time.Date(2026, 3, 1, 9, 15, 4, 0, time.UTC)
 	full := locks.Record{Holder: "pod-7f", LeaseDuration: time.Minute, AcquireTime: at, RenewTime: at.Add(2 * time.Second), Transitions: 4}
-	sub := full
+	sub, none := full, locks.Record{}
 	sub.AcquireTime, sub.RenewTime = at.Add(120*time.Millisecond), full.RenewTime.Add(345*time.Millisecond)
+	csharp := valueOf("pod-7f", 60, `"2026-03-01T09:15:04.120000Z"`, `"2026-03-01T09:15:06.345000Z"`, 4)
+	java := valueOf("pod-7f", 60, `"2026-03-01T09:15:04.120Z"`, `"2026-03-01T09:15:06.345Z"`, 4)
 	for name, tc := range map[string]struct {
 		value   string
 		want    locks.Record
 		refused string // what the error says
 	}{
-		"client-go":                         {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04Z","renewTime":"2026-03-01T09:15:06Z","leaderTransitions":4}`, want: full},
-		"C#":                                {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, want: sub},
-		"C#, names as in its code":          {value: `{"HolderIdentity":"pod-7f","LeaseDurationSeconds":60,"AcquireTime":"2026-03-01T09:15:04Z","RenewTime":"2026-03-01T09:15:06Z","LeaderTransitions":4}`, refused: `"AcquireTime"`},
-		"Java":                              {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4}`, want: sub},
-		"Java with an owner":                {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4,"ownerReference":{"kind":"Pod","name":"pod-7f"}}`, refused: `"ownerReference"`},
-		"Java of old":                       {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"20260301T091504.120Z","renewTime":"20260301T091506.345Z","leaderTransitions":4}`, refused: "cannot parse"},
-		"Python":                            {value: `{"holderIdentity": "pod-7f", "leaseDurationSeconds": "60", "acquireTime": "2026-03-01 09:15:04.120000", "renewTime": "2026-03-01 09:15:06.345000"}`, refused: "cannot parse"},
-		"fabric8":                           {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
-		"fabric8, both durations":           {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"leaseDurationSeconds":15}`, refused: `"leaseDuration"`},
-		"fabric8, released (Flink does so)": {value: `{"leaseDuration":1.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:04.120000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
+		"client-go": {valueOf("pod-7f", 60, `"2026-03-01T09:15:04Z"`, `"2026-03-01T09:15:06Z"`, 4), full, ""},
+		"C#":        {csharp, sub, ""},
+		"C#, names as in its code": {`{"HolderIdentity":"pod-7f","LeaseDurationSeconds":60,` +
+			`"AcquireTime":"2026-03-01T09:15:04Z","RenewTime":"2026-03-01T09:15:06Z","LeaderTransitions":4}`, none, `"AcquireTime"`},
+		"Java":               {java, sub, ""},
+		"Java with an owner": {strings.TrimSuffix(java, "}") + `,"ownerReference":{"kind":"Pod","name":"pod-7f"}}`, none, `"ownerReference"`},
+		"Java of old":        {valueOf("pod-7f", 60, `"20260301T091504.120Z"`, `"20260301T091506.345Z"`, 4), none, "cannot parse"},
+		"Python": {`{"holderIdentity": "pod-7f", "leaseDurationSeconds": "60", ` +
+			`"acquireTime": "2026-03-01 09:15:04.120000", "renewTime": "2026-03-01 09:15:06.345000"}`, none, "cannot parse"},
+		"fabric8":       {strings.Replace(csharp, `Seconds":60`, `":60.000000000`, 1), none, `"leaseDuration"`},
+		"fabric8, both": {`{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"leaseDurationSeconds":15}`, none, `"leaseDuration"`},
+		"fabric8, released (Flink does so)": {`{"leaseDuration":1.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z",` +
+			`"renewTime":"2026-03-01T09:15:04.120000Z","leaderTransitions":4}`, none, `"leaseDuration"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := read(annotated(AnnotationRecord, tc.value))
 			if tc.refused == "" && (err != nil || !same(r, tc.want)) {
 				t.Errorf("\n got %+v, %v\nwant %+v", r, err, tc.want)
 			}
-			if tc.refused != "" && (!errors.Is(err, ErrNoRecord) || !strings.Contains(err.Error(), tc.refused) || r != (locks.Record{})) {
+			if tc.refused != "" && (!errors.Is(err, ErrNoRecord) || !strings.Contains(err.Error(), tc.refused) || r != none) {
 				t.Errorf("read %+v, %v: want it refused for %s", r, err, tc.refused)
 			}
 		})
@@ -203,9 +213,7 @@ func TestRenewalsWithinASecondDiffer(t *testing.T) {
 	object := written(t, r)
 	before := object.Annotations[AnnotationRecord]
 	r.RenewTime = r.RenewTime.Add(time.Microsecond)
-	if err := write(object, r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write(object, r))
 	if object.Annotations[AnnotationRecord] != before {
 		t.Errorf("the record changed within a second: %s", object.Annotations[AnnotationRecord])
 	}
@@ -240,14 +248,15 @@ func owned(kind, name string) metav1.OwnerReference {
 
 // TestALockOfAnotherKindIsNotTaken, because its leader would not notice.
 func TestALockOfAnotherKindIsNotTaken(t *testing.T) {
+	pod := []metav1.OwnerReference{owned("Pod", "operator-0")}
 	for name, tc := range map[string]struct {
 		owners      []metav1.OwnerReference
 		annotations map[string]string
 		says        string // of the error; empty for none
 	}{
 		"nothing":              {},
-		"leader for life":      {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, says: "the pod operator-0"},
-		"one of ours by a pod": {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, annotations: map[string]string{AnnotationRecord: "{}"}},
+		"leader for life":      {owners: pod, says: "the pod operator-0"},
+		"one of ours by a pod": {owners: pod, annotations: map[string]string{AnnotationRecord: "{}"}},
 		"a shield":             {owners: []metav1.OwnerReference{owned("Lease", "lock.a"), owned("Lease", "lock.b")}, says: "shields"},
 		"a sealed shield":      {annotations: map[string]string{record.AnnotationPhase: "sealed"}, says: "shields"},
 	} {

@@ -104,9 +104,7 @@ func newPair(t *testing.T) *pair {
 			Lock: mustNew(t, client), Candidate: peer.Candidate,
 			WatchPeers: func(_ context.Context, tell func([]locks.Peer)) { tell(peers) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() {
 			over <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
 				p.led[term.Holder]++

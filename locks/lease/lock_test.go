@@ -27,12 +27,17 @@ import (
 
 const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
 
-func mustNew(t *testing.T, c rest.Interface) *Lock {
+func must(t testing.TB, err error) {
 	t.Helper()
-	l, err := New(Config{Client: c, Namespace: "ns", Name: "lock"})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func mustNew(t *testing.T, c rest.Interface) *Lock {
+	t.Helper()
+	l, err := New(Config{Client: c, Namespace: "ns", Name: "lock"})
+	must(t, err)
 	return l
 }
 
@@ -47,9 +52,7 @@ func recordOf(holder string, second int) locks.Record {
 func mustWrite(t *testing.T, l *Lock, base locks.Version, r locks.Record) locks.Snapshot {
 	t.Helper()
 	s, err := l.Write(t.Context(), base, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -112,9 +115,7 @@ func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 	l := mustNew(t, clientOf(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })))
 	_, client := newAPIServer(t)
 	other, err := New(Config{Client: client, Namespace: "ns", Name: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	foreign := mustWrite(t, other, locks.Version{}, recordOf("a", 1)).Version
 	fraction := recordOf("a", 1)
 	fraction.LeaseDuration = 1900 * time.Millisecond
@@ -161,9 +162,7 @@ func TestAnOddDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 	var warnings []string
 	logger := funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{})
 	l, err := New(Config{Client: client, Namespace: "ns", Name: "lock", Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	for _, tc := range []struct {
 		seconds, warnings int

@@ -146,9 +146,7 @@ func TestAWatchAsksForOneLeaseAndABoundedTime(t *testing.T) {
 			q.Set("path", r.URL.Path)
 			queries <- q
 		})))
-		if err := l.Watch(t.Context(), locks.Version{Number: from}, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Watch(t.Context(), locks.Version{Number: from}, nil))
 		q := <-queries
 		seconds, err := strconv.Atoi(q.Get("timeoutSeconds"))
 		if err != nil || seconds < 300 || seconds > 600 {

@@ -221,8 +221,11 @@ func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
 					s.T.Error(err)
 				}
 			}
-			left := len(s.Presences())
-			if permitted && (left != 1 || strings.Contains(said(), "may not delete")) || !permitted && (left != 2 || !strings.Contains(said(), "may not delete Leases")) {
+			left, want, wrong := len(s.Presences()), 1, strings.Contains(said(), "may not delete")
+			if !permitted {
+				want, wrong = 2, !strings.Contains(said(), "may not delete Leases")
+			}
+			if left != want || wrong {
 				s.T.Errorf("removals permitted: %v: %d presences are left:\n%s", permitted, left, said())
 			}
 		})
@@ -384,7 +387,9 @@ func TestACandidateThatIsToEndComesLast(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		plain := func(name string) *multilocktest.Seat {
 			lock := s.Plain(name)
-			c := &multilocktest.Seat{Seat: s.Seat(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: name}, TakeoverDelay: multilocktest.AtOnce, WatchPeers: lock.Peers})}
+			c := &multilocktest.Seat{Seat: s.Seat(election.Config{
+				Lock: lock, Candidate: locks.Candidate{Identity: name}, TakeoverDelay: multilocktest.AtOnce, WatchPeers: lock.Peers,
+			})}
 			c.Start()
 			return c
 		}

@@ -9,9 +9,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/annotation"
 )
@@ -19,16 +18,18 @@ import (
 // FuzzRecognize reads any JSON that decodes as a ConfigMap: only the exact marks make it
 // armed or sealed, and a shield never has an owner that is not a presence.
 func FuzzRecognize(f *testing.F) {
-	for _, seed := range []string{
-		`{"metadata":{"name":"op","uid":"c","resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
-		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/shield-armed":"c","zonelect.dev/phase":"dual","zonelect.dev/phase-step":"1","zonelect.dev/legacy-pods":"[{\"name\":\"a\",\"uid\":\"u\"},{\"name\":\"b\",\"uid\":\"v\"}]","zonelect.dev/presumed-gone":"[{\"name\":\"a\",\"uid\":\"u\"}]"},"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","name":"op.a","uid":"p"}]}}`,
-		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/shield-armed":"true","zonelect.dev/phase":"sealed","zonelect.dev/phase-step":"3"}}}`,
-		`{"metadata":{"annotations":{"zonelect.dev/shield-armed":""}}}`,
-		`{"metadata":{"uid":"c","annotations":{"team":"a"}}}`,
-		`{"metadata":{"annotations":{"control-plane.alpha.kubernetes.io/leader":"{}"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
-		`{"metadata":{"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","uid":"p"},{"apiVersion":"v1","kind":"Pod","uid":"u"}]},"data":{"a":"b"}}`,
+	on, pod, presence := apitest.ConfigMap, apitest.PodRef("a", "u"), apitest.LeaseRef("op.a", "p")
+	for _, seed := range []*corev1.ConfigMap{
+		on(nil, pod),
+		on(dual, presence),
+		on(notes{goneMark: old, armedMark: "u"}, presence),
+		on(notes{phaseMark: "sealed", stepMark: "3", armedMark: "true"}),
+		on(notes{armedMark: ""}),
+		on(notes{"team": "a"}),
+		on(notes{recordKey: "{}"}, pod),
+		holding(other, on(nil, apitest.LeaseRef("", "p"), apitest.PodRef("", "u"))),
 	} {
-		f.Add([]byte(seed))
+		f.Add(apitest.Marshal(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var cm corev1.ConfigMap
@@ -67,12 +68,12 @@ func judgeRecord(t *testing.T, cm *corev1.ConfigMap, r Record) {
 			t.Fatalf("%+v is read as bare", cm)
 		}
 	}
-	phase := record.Phase(marks[record.AnnotationPhase])
+	phase := record.Phase(marks[phaseMark])
 	if r.Kind == Sealed && (len(owners) > 0 || phase != record.PhaseSealed && phase != record.PhaseClean) {
 		t.Fatalf("in phase %q with %d owners it is read as sealed", phase, len(owners))
 	}
-	if r.Armed && (cm.UID == "" || marks[record.AnnotationShieldArmed] != string(cm.UID) || onePod) {
-		t.Fatalf("armed %q of UID %q is read as armed", marks[record.AnnotationShieldArmed], cm.UID)
+	if r.Armed && (cm.UID == "" || marks[armedMark] != string(cm.UID) || onePod) {
+		t.Fatalf("armed %q of UID %q is read as armed", marks[armedMark], cm.UID)
 	}
 	if len(r.Seen) > record.MaxLegacyPods || len(r.Presumed) > record.MaxLegacyPods {
 		t.Fatalf("%d pods were read", max(len(r.Seen), len(r.Presumed)))
@@ -87,7 +88,7 @@ const mostWhy = 20 << 10
 func TestWhoeverWritesManyOwnersIsNotToldInFull(t *testing.T) {
 	cm := &corev1.ConfigMap{}
 	for i := range 10000 {
-		cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: strings.Repeat("x", 1000), UID: types.UID(rune(i))})
+		cm.OwnerReferences = append(cm.OwnerReferences, apitest.PodRef(strings.Repeat("x", 1000), string(rune(i))))
 	}
 	if r := Recognize(cm); r.Kind != Foreign || len(r.Why) > mostWhy {
 		t.Errorf("it is %s: %d bytes", r.Kind, len(r.Why))
@@ -95,7 +96,7 @@ func TestWhoeverWritesManyOwnersIsNotToldInFull(t *testing.T) {
 	for i := range cm.OwnerReferences {
 		cm.OwnerReferences[i].APIVersion, cm.OwnerReferences[i].Kind = "coordination.k8s.io/v1", "Lease"
 	}
-	cm.Annotations = map[string]string{record.AnnotationShieldArmed: "false"}
+	cm.Annotations = map[string]string{armedMark: "false"}
 	if r := Recognize(cm); r.Kind != Shield || r.Armed {
 		t.Errorf("it is %s: %s", r.Kind, r.Why)
 	}

@@ -21,11 +21,22 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-const recordKey = "control-plane.alpha.kubernetes.io/leader"
+const (
+	recordKey = "control-plane.alpha.kubernetes.io/leader"
+	phaseMark = record.AnnotationPhase
+	stepMark  = record.AnnotationPhaseStep
+	armedMark = record.AnnotationShieldArmed
+	podsMark  = record.AnnotationLegacyPods
+	goneMark  = record.AnnotationPresumedGone
+)
 
 func presenceOf(name string) Owner { return Owner{"lock." + name, types.UID("lease-" + name)} }
 
 func podOf(name string) Owner { return Owner{name, types.UID("uid-" + name)} }
+
+func ownedBy(api, kind, name string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: api, Kind: kind, Name: name, UID: uid}
+}
 
 func holding(data map[string]string, cm *corev1.ConfigMap) *corev1.ConfigMap {
 	cm.Data = data
@@ -38,8 +49,8 @@ type notes = map[string]string
 const old = `[{"name":"old","uid":"uid-old"}]`
 
 var (
-	dual   = notes{record.AnnotationPhase: "dual", record.AnnotationPhaseStep: "1", record.AnnotationShieldArmed: "u", record.AnnotationLegacyPods: old}
-	sealed = notes{record.AnnotationPhase: "sealed", record.AnnotationPhaseStep: "2", record.AnnotationShieldArmed: "u"}
+	dual   = notes{phaseMark: "dual", stepMark: "1", armedMark: "u", podsMark: old}
+	sealed = notes{phaseMark: "sealed", stepMark: "2", armedMark: "u"}
 	other  = map[string]string{"config.yaml": "a: b"}
 )
 
@@ -48,51 +59,61 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 	seen := []Owner{podOf("old")}
 	a, b := apitest.LeaseRef("lock.a", "lease-a"), apitest.LeaseRef("lock.b", "lease-b")
 	pod := apitest.PodRef("p", "pu")
+	on, legacy := apitest.ConfigMap, Record{Kind: Legacy, Owner: Owner{"p", "pu"}}
+	client := notes{recordKey: `{"holderIdentity":"x"}`}
+	foreign := func(why string) Record { return Record{Kind: Foreign, Why: why} }
+	armed := func(by ...Owner) Record {
+		return Record{Kind: Shield, Presences: by, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}
+	}
+	shieldOfA := Record{Kind: Shield, Presences: aAndB[:1]}
+	seenByA := Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}
+	inSealed := record.Stage{Phase: "sealed", Step: 2}
+	garbage := `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]
 	for name, tc := range map[string]struct {
 		cm   *corev1.ConfigMap
 		want Record // without UID, Number and Object; Why is the text that it must contain
 	}{
 		"nothing": {nil, Record{Kind: Absent}},
 
-		"leader-for-life":             {apitest.ConfigMap(nil, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
-		"with labels of others":       {apitest.ConfigMap(notes{"team": "a"}, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
-		"with marks of a shield":      {apitest.ConfigMap(dual, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
-		"with data":                   {holding(other, apitest.ConfigMap(nil, pod)), Record{Kind: Foreign, Why: "holds data"}},
-		"with data and marks":         {holding(other, apitest.ConfigMap(dual, pod)), Record{Kind: Foreign, Why: "holds data"}},
-		"with a record of client-go":  {apitest.ConfigMap(notes{recordKey: `{"holderIdentity":"x"}`}, pod), Record{Kind: Foreign, Why: "set --leader-elect-resource-lock=configmapsleases"}},
-		"with a garbled such record":  {apitest.ConfigMap(notes{recordKey: ""}, pod), Record{Kind: Foreign, Why: "election record"}},
-		"two pods":                    {apitest.ConfigMap(nil, pod, apitest.PodRef("q", "qu")), Record{Kind: Foreign, Why: "Pod p (v1), Pod q (v1)"}},
-		"a pod and its Deployment":    {apitest.ConfigMap(nil, pod, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "du"}), Record{Kind: Foreign, Why: "Deployment d (apps/v1)"}},
-		"an owner of another kind":    {apitest.ConfigMap(nil, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "du"}), Record{Kind: Foreign, Why: "Deployment d (apps/v1)"}},
-		"a Pod of another API":        {apitest.ConfigMap(nil, metav1.OwnerReference{APIVersion: "metrics.k8s.io/v1beta1", Kind: "Pod", Name: "p", UID: "pu"}), Record{Kind: Foreign, Why: "metrics.k8s.io/v1beta1"}},
-		"a pod without UID":           {apitest.ConfigMap(nil, apitest.PodRef("p", "")), Record{Kind: Foreign, Why: "Pod p"}},
-		"no owner and nothing in it":  {apitest.ConfigMap(nil), Record{Kind: Foreign, Why: "has no owner", Bare: true}},
-		"no lock at all":              {holding(other, apitest.ConfigMap(nil)), Record{Kind: Foreign, Why: "holds data"}},
-		"binary data":                 {&corev1.ConfigMap{BinaryData: map[string][]byte{"x": {1}}}, Record{Kind: Foreign, Why: "holds data"}},
-		"no owner, but a record":      {apitest.ConfigMap(notes{recordKey: "{}"}), Record{Kind: Foreign, Why: "election record"}},
-		"another program's dependent": {holding(other, apitest.ConfigMap(nil, a)), Record{Kind: Foreign, Why: "holds data"}},
+		"leader-for-life":         {on(nil, pod), legacy},
+		"with labels of others":   {on(notes{"team": "a"}, pod), legacy},
+		"with marks of a shield":  {on(dual, pod), legacy},
+		"with data":               {holding(other, on(nil, pod)), foreign("holds data")},
+		"with data and marks":     {holding(other, on(dual, pod)), foreign("holds data")},
+		"with client-go's record": {on(client, pod), foreign("set --leader-elect-resource-lock=configmapsleases")},
+		"with a garbled record":   {on(notes{recordKey: ""}, pod), foreign("election record")},
+		"two pods":                {on(nil, pod, apitest.PodRef("q", "qu")), foreign("Pod p (v1), Pod q (v1)")},
+		"a pod and a Deployment":  {on(nil, pod, ownedBy("apps/v1", "Deployment", "d", "du")), foreign("Deployment d (apps/v1)")},
+		"owned by a Deployment":   {on(nil, ownedBy("apps/v1", "Deployment", "d", "du")), foreign("Deployment d (apps/v1)")},
+		"a Pod of another API":    {on(nil, ownedBy("metrics.k8s.io/v1beta1", "Pod", "p", "pu")), foreign("metrics.k8s.io/v1beta1")},
+		"a pod without UID":       {on(nil, apitest.PodRef("p", "")), foreign("Pod p")},
+		"no owner, nothing in it": {on(nil), Record{Kind: Foreign, Why: "has no owner", Bare: true}},
+		"no lock at all":          {holding(other, on(nil)), foreign("holds data")},
+		"binary data":             {&corev1.ConfigMap{BinaryData: map[string][]byte{"x": {1}}}, foreign("holds data")},
+		"no owner, but a record":  {on(notes{recordKey: "{}"}), foreign("election record")},
+		"another's dependent":     {holding(other, on(nil, a)), foreign("holds data")},
 
-		"a shield":                       {apitest.ConfigMap(dual, a, b), Record{Kind: Shield, Presences: aAndB, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
-		"of a newer Lease API":           {apitest.ConfigMap(dual, a, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v2", Kind: "Lease", Name: "lock.b", UID: "lease-b"}), Record{Kind: Shield, Presences: aAndB, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
-		"unarmed":                        {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a), Record{Kind: Shield, Presences: aAndB[:1]}},
-		"armed by hand":                  {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "true"}, a), Record{Kind: Shield, Presences: aAndB[:1]}},
-		"restored from a copy":           {apitest.ConfigMap(notes{record.AnnotationShieldArmed: "another", record.AnnotationLegacyPods: old}, a), Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}},
-		"to which data was added":        {holding(other, apitest.ConfigMap(dual, a)), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
-		"stripped of its annotations":    {apitest.ConfigMap(nil, a, b), Record{Kind: Shield, Presences: aAndB}},
-		"stripped of its owners":         {apitest.ConfigMap(dual), Record{Kind: Shield, Armed: true, Stage: record.Stage{Phase: "dual", Step: 1}, Seen: seen}},
-		"of pods presumed gone":          {apitest.ConfigMap(notes{record.AnnotationPresumedGone: old}, a), Record{Kind: Shield, Presences: aAndB[:1], Presumed: seen}},
-		"of all but who was seen":        {apitest.ConfigMap(notes{record.AnnotationLegacyPods: old}), Record{Kind: Shield, Seen: seen}},
-		"with a pod among its owners":    {apitest.ConfigMap(dual, a, pod), Record{Kind: Foreign, Why: "Pod p (v1)"}},
-		"with another kind among them":   {apitest.ConfigMap(dual, a, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "nu"}), Record{Kind: Foreign, Why: "Node n (v1)"}},
-		"with another API's Lease":       {apitest.ConfigMap(dual, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Lease", Name: "x", UID: "xu"}), Record{Kind: Foreign, Why: "example.com/v1"}},
-		"with an election record on it":  {apitest.ConfigMap(notes{recordKey: "{}", record.AnnotationShieldArmed: "u"}, a), Record{Kind: Foreign, Why: "election record"}},
-		"garbage where its stage stands": {apitest.ConfigMap(notes{record.AnnotationPhase: "x", record.AnnotationLegacyPods: `["x",5,null,{},{"name":"a"},{"uid":"c"},{"name":"b","uid":7},` + old[1:]}, a), Record{Kind: Shield, Presences: aAndB[:1], Seen: seen}},
+		"a shield":                       {on(dual, a, b), armed(aAndB...)},
+		"of a newer Lease API":           {on(dual, a, ownedBy("coordination.k8s.io/v2", "Lease", "lock.b", "lease-b")), armed(aAndB...)},
+		"unarmed":                        {on(notes{armedMark: "false"}, a), shieldOfA},
+		"armed by hand":                  {on(notes{armedMark: "true"}, a), shieldOfA},
+		"restored from a copy":           {on(notes{armedMark: "another", podsMark: old}, a), seenByA},
+		"to which data was added":        {holding(other, on(dual, a)), armed(aAndB[0])},
+		"stripped of its annotations":    {on(nil, a, b), Record{Kind: Shield, Presences: aAndB}},
+		"stripped of its owners":         {on(dual), armed()},
+		"of pods presumed gone":          {on(notes{goneMark: old}, a), Record{Kind: Shield, Presences: aAndB[:1], Presumed: seen}},
+		"of all but who was seen":        {on(notes{podsMark: old}), Record{Kind: Shield, Seen: seen}},
+		"with a pod among its owners":    {on(dual, a, pod), foreign("Pod p (v1)")},
+		"with another kind among them":   {on(dual, a, ownedBy("v1", "Node", "n", "nu")), foreign("Node n (v1)")},
+		"with another API's Lease":       {on(dual, ownedBy("example.com/v1", "Lease", "x", "xu")), foreign("example.com/v1")},
+		"with an election record on it":  {on(notes{recordKey: "{}", armedMark: "u"}, a), foreign("election record")},
+		"garbage where its stage stands": {on(notes{phaseMark: "x", podsMark: garbage}, a), seenByA},
 
-		"sealed":              {apitest.ConfigMap(sealed), Record{Kind: Sealed, Armed: true, Stage: record.Stage{Phase: "sealed", Step: 2}}},
-		"sealed, recreated":   {apitest.ConfigMap(notes{record.AnnotationPhase: "sealed", record.AnnotationShieldArmed: "false"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "sealed"}}},
-		"clean":               {apitest.ConfigMap(notes{record.AnnotationPhase: "clean"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "clean"}}},
-		"sealed, with owners": {apitest.ConfigMap(sealed, a), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Stage: record.Stage{Phase: "sealed", Step: 2}}},
-		"sealed, with a pod":  {apitest.ConfigMap(sealed, pod), Record{Kind: Legacy, Owner: Owner{"p", "pu"}}},
+		"sealed":              {on(sealed), Record{Kind: Sealed, Armed: true, Stage: inSealed}},
+		"sealed, recreated":   {on(notes{phaseMark: "sealed", armedMark: "false"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "sealed"}}},
+		"clean":               {on(notes{phaseMark: "clean"}), Record{Kind: Sealed, Stage: record.Stage{Phase: "clean"}}},
+		"sealed, with owners": {on(sealed, a), Record{Kind: Shield, Presences: aAndB[:1], Armed: true, Stage: inSealed}},
+		"sealed, with a pod":  {on(sealed, pod), legacy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Recognize(tc.cm)
@@ -125,7 +146,7 @@ func TestOnlySoManyLegacyPodsAreRead(t *testing.T) {
 		list = append(list, fmt.Sprintf(`{"name":"%d","uid":"uid-%d"}`, i, i))
 	}
 	all := "[" + strings.Join(list, ",") + "]"
-	r := Recognize(apitest.ConfigMap(notes{record.AnnotationLegacyPods: all, record.AnnotationPresumedGone: all}))
+	r := Recognize(apitest.ConfigMap(notes{podsMark: all, goneMark: all}))
 	for _, pods := range [][]Owner{r.Seen, r.Presumed} {
 		if len(pods) != record.MaxLegacyPods || pods[0] != podOf("1") {
 			t.Errorf("%d are read, the oldest is %v", len(pods), pods[0])
@@ -156,7 +177,8 @@ func mustRead(t *testing.T, m *ConfigMap) Record {
 }
 
 func TestNewSaysWhatIsWrong(t *testing.T) {
-	if _, err := New(Config{Namespace: "ns", Name: "My_Lock"}); err == nil || !strings.Contains(err.Error(), "client is nil") || !strings.Contains(err.Error(), "RFC 1123") {
+	_, err := New(Config{Namespace: "ns", Name: "My_Lock"})
+	if err == nil || !strings.Contains(err.Error(), "client is nil") || !strings.Contains(err.Error(), "RFC 1123") {
 		t.Errorf("New: %v", err)
 	}
 }
@@ -222,7 +244,8 @@ func TestAMissingPermissionToReadIsNamed(t *testing.T) {
 		server, m := newMap(t)
 		server.Before = apitest.Forbidden
 		err := do(m)
-		if want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
+		want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb)
+		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", verb, err, want)
 		}
 	}

@@ -40,9 +40,7 @@ func electorOf(t *testing.T, lock locks.Lock, identity string) *election.Elector
 		Lock: lock, Candidate: locks.Candidate{Identity: identity},
 		TakeoverDelay: func(election.Takeover) time.Duration { return 0 },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -101,9 +99,7 @@ func bridged(t *testing.T, f func(t *testing.T, lock *memory.Lock)) {
 func holderOf(t *testing.T, lock locks.Lock) string {
 	t.Helper()
 	now, err := lock.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return now.Record.Holder
 }
 

@@ -99,9 +99,7 @@ func live() uint64 {
 func seriesOf(t *testing.T) (n int) {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		n += len(f.GetMetric())
 	}
@@ -207,13 +205,9 @@ func TestAHandlerThatATermRemovesIsForgotten(t *testing.T) {
 	w := newWorld(t, 0)
 	m := w.newTerm(false)
 	i, err := m.GetCache().GetInformer(t.Context(), &corev1.ConfigMap{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := i.RemoveEventHandler(r); err != nil || len(m.handlers) > 0 {
 		t.Errorf("%d are kept, %v", len(m.handlers), err)
 	}

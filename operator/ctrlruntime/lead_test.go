@@ -230,9 +230,7 @@ func TestTheReleaseFollowsTheGracefulShutdownTimeout(t *testing.T) {
 	o, grace := options(), time.Second
 	o.GracefulShutdownTimeout = &grace
 	m, err := NewLasting(config, o, self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := m.Election.Timing().StopTimeout; got != grace {
 		t.Errorf("StopTimeout is %v", got)
 	}

@@ -45,9 +45,7 @@ func TestAManagersElectionIsWhatItsOptionsSay(t *testing.T) {
 	with := self
 	with.Timing.RenewDeadline = 30 * time.Second
 	m, err := NewManager(nowhere, o, with)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s := m.Election.Status(); s.Lock.Namespace != "ns" || s.Lock.Name != "op" || s.Identity != "me" {
 		t.Errorf("the election is %+v", s)
 	}
@@ -124,9 +122,7 @@ func TestALockOfTwoObjectsIsHeldAsControllerRuntimeWouldHoldIt(t *testing.T) {
 		o := options()
 		o.LeaderElectionResourceLock = lock
 		m, err := NewManager(nowhere, o, with)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := m.Election.Status().Lock.String(); !strings.Contains(got, want) {
 			t.Errorf("with %q the lock is %s", lock, got)
 		}
@@ -144,9 +140,7 @@ func TestLabelsOfManagerAndElectionAreJoined(t *testing.T) {
 func TestAFlagThatWouldElectNobodyIsRefused(t *testing.T) {
 	with, fs := self, pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	with.AddFlags(fs)
-	if err := fs.Parse([]string{"--leader-elect"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.Parse([]string{"--leader-elect"}))
 	o := options()
 	o.LeaderElection = false
 	if _, err := NewManager(nowhere, o, with); err == nil || !strings.Contains(err.Error(), "set LeaderElection to true") {
@@ -167,9 +161,7 @@ func metricsOf(t *testing.T, name string, o operator.Options) string {
 		Metrics:        metricsserver.Options{BindAddress: address},
 		LeaderElection: true, LeaderElectionID: name, LeaderElectionNamespace: "ns",
 	}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	var text []byte
@@ -188,9 +180,7 @@ func metricsOf(t *testing.T, name string, o operator.Options) string {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	if err := mgr.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mgr.Start(ctx))
 	return string(text)
 }
 

@@ -90,6 +90,13 @@ func newWorld(t *testing.T, objects int, change ...func(*ctrl.Options)) *world {
 	return w
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // put puts a ConfigMap on the server.
 func (w *world) put(namespace string, n int) {
 	w.server.Put(fmt.Sprintf("/api/v1/namespaces/%s/configmaps/%d", namespace, n), apitest.Object{
@@ -128,9 +135,7 @@ func (w *world) term(t *testing.T, during func()) {
 	go func() { done <- w.lead(ctx, election.Term{}) }()
 	during()
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 }
 
 // indexing adds an index of ConfigMaps.
@@ -148,9 +153,7 @@ func doing(name string, do func(context.Context, reconcile.Request) (reconcile.R
 
 func (w *world) mustLead(t *testing.T, setup func(ctrl.Manager) error) {
 	t.Helper()
-	if err := w.Lead(setup); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Lead(setup))
 }
 
 // warm rehearses all setups, starts the cache and warms up, as Start does.
@@ -161,7 +164,5 @@ func (w *world) warm(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.serve(t)
-	if err := w.warmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.warmUp(t.Context()))
 }

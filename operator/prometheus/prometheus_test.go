@@ -28,6 +28,13 @@ import (
 
 func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t) }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // alone are the options of an election that needs no API server.
 var alone = operator.Options{Disabled: true, Logger: logr.FromSlogHandler(slog.DiscardHandler)}
 
@@ -35,15 +42,11 @@ var alone = operator.Options{Disabled: true, Logger: logr.FromSlogHandler(slog.D
 func scrape(t *testing.T, address, accept string) (lines []string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Accept", accept)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)
@@ -60,9 +63,7 @@ func scrape(t *testing.T, address, accept string) (lines []string) {
 func serve(t *testing.T) *Endpoint {
 	t.Helper()
 	e, err := Serve(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -87,9 +88,7 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 		}
 		return nil
 	}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, line := range scrape(t, endpoint.Address().String(), "text/plain") {
 		if strings.HasPrefix(line, "election_term_time_left") || strings.HasPrefix(line, "election_leader") && !strings.HasSuffix(line, " 0") {
 			t.Errorf("after the end: %s", line)
@@ -102,9 +101,7 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 
 func TestRunLeavesNothing(t *testing.T) {
 	free := serve(t)
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, free.Close())
 	address := free.Address().String()
 	for range 2 { // the second could not listen if the first still did
 		done := errors.New("done")
@@ -158,13 +155,9 @@ func TestRunRefusesWhatItCannotDo(t *testing.T) {
 func gauge(t *testing.T, registry *promclient.Registry, name string) metric.Int64Gauge {
 	t.Helper()
 	provider, err := NewProvider(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g, err := provider.Meter("test").Int64Gauge(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return g
 }
 
@@ -174,14 +167,10 @@ var row = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| (?:observable )?([a-z]+)
 // test/suites/telemetry checks that the election has these.
 func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	registry := promclient.NewRegistry()
 	provider, err := NewProvider(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want, meter, ctx := map[string]bool{}, provider.Meter("test"), t.Context()
 	for _, r := range row.FindAllStringSubmatch(string(text), -1) {
 		name, kind, unit := r[1], r[2], metric.WithUnit(r[3])
@@ -209,9 +198,7 @@ func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 		t.Errorf("the reference has only %v", want)
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if !want[f.GetName()] {
 			t.Errorf("the reference has no %s", f.GetName())
@@ -237,9 +224,7 @@ func TestClientGosMetricKeepsItsName(t *testing.T) {
 	gauge(t, registry, "election.leader").Record(t.Context(), 1)
 	gauge(t, registry, masterStatus).Record(t.Context(), 1)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(families) != 2 || families[1].GetName() != masterStatus || families[1].GetHelp() != "Another help." {
 		t.Errorf("the registry has %v", families)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +27,7 @@ var (
 	clone = regexp.MustCompile(`(?:^|[^\w/-])(?:config|docs)/[\w-]+`)
 	page  = regexp.MustCompile(`https://github\.com/zonelect/zonelect/blob/main/([\w/.-]+\w)`)
 	// everywhere are the commands about what belongs to no namespace, or to all.
-	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|get nodes |create namespace |describe node |apply -k |zonelect (status -A))`)
+	everywhere = regexp.MustCompile(`^kubectl (get (apiservices|--raw|nodes )|create namespace |describe node |apply -k |zonelect status -A)`)
 )
 
 // Root returns the commands.
@@ -60,25 +59,22 @@ func fault(t *testing.T, text string) string {
 	if err == nil && c != root && len(c.Flags().Args()) > 0 {
 		err = c.ValidateArgs(c.Flags().Args())
 	}
-	if err != nil && !errors.Is(err, pflag.ErrHelp) && !strings.HasPrefix(err.Error(), "flag needs an argument") { // a document may name the flag alone
-		return err.Error()
+	// A document may name the flag alone.
+	if err == nil || errors.Is(err, pflag.ErrHelp) || strings.HasPrefix(err.Error(), "flag needs an argument") {
+		return ""
 	}
-	return ""
+	return err.Error()
 }
 
 // hintsOf returns what the golden files say that people should do.
 func hintsOf(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.golden")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			for _, mark := range []string{" -> ", ": to do: ", " grants that: "} {
 				if _, hint, is := strings.Cut(line, mark); is {
@@ -121,9 +117,7 @@ func TestEveryTextNamesCommandsThatThereAre(t *testing.T) {
 	n := 0
 	check := func(name string) {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, all := range [][][]string{quoted.FindAllStringSubmatch(string(text), -1), displayed.FindAllStringSubmatch(string(text), -1)} {
 			for _, found := range all {
 				command := strings.Join(found[1:], "")
@@ -134,11 +128,12 @@ func TestEveryTextNamesCommandsThatThereAre(t *testing.T) {
 			}
 		}
 	}
+	skipped := regexp.MustCompile(`^(\..*|test|build|testdata)$`)
 	err := filepath.WalkDir(repository, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && name != repository && (slices.Contains([]string{"test", "build", "testdata"}, entry.Name()) || strings.HasPrefix(entry.Name(), ".")):
+		case entry.IsDir() && name != repository && skipped.MatchString(entry.Name()):
 			return filepath.SkipDir
 		case filepath.Ext(name) == ".md" || filepath.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go"):
 			check(name)

@@ -87,8 +87,7 @@ func (w *world) fleet() {
 	w.putLease(newLease("apiserver-x", "apiserver-x_1", "", func(l *coordinationv1.Lease) {
 		l.Namespace, l.Labels = "kube-system", map[string]string{"apiserver.kubernetes.io/identity": "kube-apiserver"}
 	}))
-	record, _ := json.Marshal(resourcelock.LeaderElectionRecord{HolderIdentity: "old", LeaseDurationSeconds: 15, RenewTime: metav1.Now()}) // it has no field that fails
-	w.putConfigMap("old", map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: string(record)})
+	w.putConfigMap("old", map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: renewedBy("old")})
 	w.putConfigMap("for-life", nil, byPod("any-life"))
 	w.server.Change(mapsPath+"for-life", func(o apitest.Object) {
 		o["metadata"].(apitest.Object)["managedFields"] = []any{apitest.Object{"manager": "sdk-operator", "operation": "Update"}}

@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -78,6 +79,13 @@ func newWorld(t *testing.T) *world {
 func inABubble(t *testing.T, f func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t)) })
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // result is the outcome of a command.
@@ -158,7 +166,8 @@ func newLease(name, holder, zone string, changes ...func(*coordinationv1.Lease))
 
 // led makes a lock whose holder took it after another fell silent.
 func led(changes ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
-	return newLease("op", "op-a_1", "za", append([]func(*coordinationv1.Lease){after("op-c_1", "expired", 15_020*time.Millisecond)}, changes...)...)
+	took := []func(*coordinationv1.Lease){after("op-c_1", "expired", 15_020*time.Millisecond)}
+	return newLease("op", "op-a_1", "za", append(took, changes...)...)
 }
 
 // after says how the term of the holder began.
@@ -205,8 +214,9 @@ func (w *world) renew(name string) {
 func (w *world) hosts(name, zone string, changes ...func(*corev1.Pod, *corev1.Node)) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
@@ -229,34 +239,50 @@ func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*prese
 	for _, change := range changes {
 		change(&said)
 	}
-	o, err := presence.Ensure(w.t.Context(), apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion), "ns", said, nil, func(context.Context) error { return nil })
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	client := apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion)
+	o, err := presence.Ensure(w.t.Context(), client, "ns", said, nil, func(context.Context) error { return nil })
+	must(w.t, err)
 	return o
 }
 
 // putConfigMap puts an object in the legacy lock's place.
 func (w *world) putConfigMap(name string, annotations map[string]string, owners ...metav1.OwnerReference) {
-	w.server.Put(mapsPath+name, &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-map-" + name), OwnerReferences: owners, Annotations: annotations},
-	})
+	m := apitest.ConfigMap(annotations, owners...)
+	m.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	m.Name, m.UID, m.ResourceVersion = name, types.UID("uid-map-"+name), ""
+	w.server.Put(mapsPath+name, m)
 }
 
-func byPod(name string) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID("uid-" + name)}
+// putEndpoints puts an election record in the legacy lock's place.
+func (w *world) putEndpoints(name, value string) {
+	w.server.Put("/api/v1/namespaces/ns/endpoints/"+name, apitest.Object{"apiVersion": "v1", "kind": "Endpoints", "metadata": apitest.Object{
+		"name": name, "namespace": "ns", "uid": "u", "annotations": apitest.Object{resourcelock.LeaderElectionRecordAnnotationKey: value},
+	}})
+}
+
+// renewedBy is an election record that its holder has just renewed.
+func renewedBy(holder string) string {
+	r := resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 15, RenewTime: metav1.Now()}
+	return string(apitest.Marshal(r))
+}
+
+func byPod(name string) metav1.OwnerReference { return apitest.PodRef(name, "uid-"+name) }
+
+// marked returns the annotations of a ConfigMap that took the place of that pod's lock.
+func marked(phase record.Phase, step uint64, pod, uid string) map[string]string {
+	seen := map[string]string{"zonelect.dev/legacy-pods": fmt.Sprintf(`[{"name":%q,"uid":%q}]`, pod, uid)}
+	return record.WriteStage(seen, record.Stage{Phase: phase, Step: step})
 }
 
 // shield puts up a shield that belongs to presences, and took the place of a legacy pod's lock.
 func (w *world) shield(name string, armed bool, step uint64, owners ...presence.Object) {
-	annotations := record.WriteStage(map[string]string{"zonelect.dev/legacy-pods": `[{"name":"old-0","uid":"uid-old-0"}]`}, record.Stage{Phase: record.PhaseDual, Step: step})
+	annotations := marked(record.PhaseDual, step, "old-0", "uid-old-0")
 	if armed {
 		annotations["zonelect.dev/shield-armed"] = "uid-map-" + name
 	}
 	var refs []metav1.OwnerReference
 	for _, o := range owners {
-		refs = append(refs, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: o.Name, UID: o.UID})
+		refs = append(refs, apitest.LeaseRef(o.Name, string(o.UID)))
 	}
 	w.putConfigMap(name, annotations, refs...)
 }
@@ -273,14 +299,10 @@ func golden(t *testing.T, name string, r result) {
 	}
 	file := filepath.Join("testdata", name+".golden")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("%s: printed\n%s\nwant\n%s", file, got, want)
 	}

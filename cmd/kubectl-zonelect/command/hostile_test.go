@@ -17,7 +17,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
@@ -58,10 +57,7 @@ func (w *world) attacked(text string) {
 		l.Annotations[record.AnnotationLegacy] = "annotation/endpoints/rec"
 		l.Annotations[record.AnnotationShared] = text
 	}))
-	said, _ := json.Marshal(resourcelock.LeaderElectionRecord{HolderIdentity: "legacy" + text, LeaseDurationSeconds: 15, RenewTime: metav1.Now()}) // it has no field that fails
-	w.server.Put("/api/v1/namespaces/ns/endpoints/rec", apitest.Object{
-		"apiVersion": "v1", "kind": "Endpoints", "metadata": apitest.Object{"name": "rec", "namespace": "ns", "uid": "u", "annotations": apitest.Object{resourcelock.LeaderElectionRecordAnnotationKey: string(said)}},
-	})
+	w.putEndpoints("rec", renewedBy("legacy"+text))
 	w.putLease(newLease("lost", "lost"+text, zone, phased(record.PhaseDual, 1), renewed(time.Hour), func(l *coordinationv1.Lease) {
 		l.Annotations[record.AnnotationLegacy], l.Annotations[record.AnnotationPhase] = "annotation/configmaps/"+text, text
 	}))

@@ -39,11 +39,7 @@ func (w *world) runs(name string) {
 
 // elects makes a legacy elector hold the election record.
 func (w *world) elects(holder string) {
-	w.server.Put("/api/v1/namespaces/ns/endpoints/op", apitest.Object{
-		"apiVersion": "v1", "kind": "Endpoints", "metadata": apitest.Object{"name": "op", "namespace": "ns", "uid": "u", "annotations": apitest.Object{
-			"control-plane.alpha.kubernetes.io/leader": `{"holderIdentity":"` + holder + `","leaseDurationSeconds":15}`,
-		}},
-	})
+	w.putEndpoints("op", `{"holderIdentity":"`+holder+`","leaseDurationSeconds":15}`)
 }
 
 // joins starts a real candidate, which ends with the test.
@@ -58,9 +54,7 @@ func (w *world) joins(name, zone string) {
 		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 		Version:   "v1.2.0",
 	}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.elect(lock, candidate, nil)
 	time.Sleep(5 * time.Second) // M7
 	synctest.Wait()
@@ -144,7 +138,8 @@ func TestAStepThatIsNotFollowedIsAnErrorAndStays(t *testing.T) {
 		w.forbid("update", "/configmaps/")
 		began := time.Now()
 		r := w.step("advance", "--yes", "--timeout=30s")
-		if r.code != exitError || w.phase() != "sealed" || !strings.Contains(r.errors, "phase sealed stays on record") || !strings.Contains(r.errors, "waiting: the ConfigMap is shield, not yet sealed") {
+		stays, waits := "phase sealed stays on record", "waiting: the ConfigMap is shield, not yet sealed"
+		if r.code != exitError || w.phase() != "sealed" || !strings.Contains(r.errors, stays) || !strings.Contains(r.errors, waits) {
 			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
 		}
 		if took := time.Since(began); took < 30*time.Second || took > time.Minute {
@@ -182,7 +177,9 @@ func TestAnElectionRecordIsPlanned(t *testing.T) {
 
 // TestALockThatNeverWasALegacyLockIsNotMigrated: there is no step to take.
 func TestALockThatNeverWasALegacyLockIsNotMigrated(t *testing.T) {
-	for verb, code := range map[string]int{"plan": exitOK, "advance": exitRefused, "rollback --yes": exitRefused, "clean --dry-run": exitRefused} {
+	for verb, code := range map[string]int{
+		"plan": exitOK, "advance": exitRefused, "rollback --yes": exitRefused, "clean --dry-run": exitRefused,
+	} {
 		inABubble(t, func(t *testing.T, w *world) {
 			w.well()
 			r := w.run(append(strings.Fields("migrate "+verb), "op")...)

@@ -42,9 +42,7 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	})
 	client := apitest.Wire(w.t, way, coordinationv1.SchemeGroupVersion)
 	l, err := lease.New(lease.Config{Client: client, Namespace: "ns", Name: lock})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.elect(l, locks.Candidate{Identity: pod + "_1", Zone: zone}, func(ctx context.Context, tell func([]locks.Peer)) {
 		for ctx.Err() == nil {
 			all, _ := presence.List(ctx, client, "ns", lock) // the next look may succeed
@@ -66,9 +64,7 @@ func (w *world) elect(on locks.Lock, candidate locks.Candidate, peers func(conte
 	e, err := election.New(election.Config{
 		Lock: on, Candidate: candidate, WatchPeers: peers, TakeoverDelay: func(election.Takeover) time.Duration { return 0 },
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -315,9 +311,7 @@ func TestABurstOfRequestsIsNotHeldBack(t *testing.T) {
 	env := newEnvironment(genericiooptions.NewTestIOStreamsDiscard())
 	env.restConfig = func() (*rest.Config, error) { return &rest.Config{Host: "https://apiserver.test"}, nil }
 	all, err := env.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := range 200 {
 		if !all.coordination.GetRateLimiter().TryAccept() {
 			t.Fatalf("after %d requests the next one waits", n)

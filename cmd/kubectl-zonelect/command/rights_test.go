@@ -51,7 +51,9 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 			w.announce("silent", "silent-a", "za", "")
 			w.announce("silent", "silent-b", "zb", "")
 			w.putLease(newLease("silent", "silent-a_1", "za"))
-			for _, line := range []string{"handover alpha", "handover beta --to-zone zc", "handover silent --timeout 1s", "handover none", "evacuate za", "restore za"} {
+			for _, line := range []string{
+				"handover alpha", "handover beta --to-zone zc", "handover silent --timeout 1s", "handover none", "evacuate za", "restore za",
+			} {
 				a.run(strings.Fields(line)...)
 			}
 		},
@@ -87,7 +89,8 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 
 // TestWhoeverLacksARightIsToldTheRoleThatHasIt, on an error and on a note.
 func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
-	const bind = "ClusterRole zonelect-%[1]s grants that: kubectl apply -k 'https://github.com/zonelect/zonelect//config/people/%[1]s?ref=main' && kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
+	const bind = "ClusterRole zonelect-%[1]s grants that: kubectl apply -k 'https://github.com/zonelect/zonelect//config/people/%[1]s?ref=main'" +
+		" && kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
 	inNamespace := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "rolebinding", " -n ns") }
 	inCluster := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "clusterrolebinding", "") }
 	for line, tc := range map[string]struct {
@@ -118,13 +121,9 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 func grantedBy(t *testing.T, dir string) []string {
 	t.Helper()
 	raw, err := os.ReadFile("../../../config/people/" + dir + "/role.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var role rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict(raw, &role); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(raw, &role))
 	if want := "zonelect-" + dir; role.Name != want {
 		t.Errorf("the role of config/people/%s is %s", dir, role.Name)
 	}
@@ -190,7 +189,7 @@ func rightFor(r *http.Request) string {
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		parts = parts[2:]
 	}
-	verb := map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodPost: "create", http.MethodDelete: "delete"}[r.Method]
+	verb := map[string]string{"GET": "get", "PUT": "update", "POST": "create", "DELETE": "delete"}[r.Method]
 	switch {
 	case r.URL.Query().Get("watch") == "true":
 		verb = "watch"

@@ -31,7 +31,7 @@ func (w *world) fill() {
 	w.putLease(newLease("given-up", "", "", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationReleased] = "4711" }))
 	w.putLease(newLease("emptied", "", "", func(l *coordinationv1.Lease) { delete(l.Annotations, record.AnnotationReleased) }))
 	w.putLease(newLease("moved", "moved-a_1", "za", phased(record.PhaseSealed, 2)))
-	w.putConfigMap("moved", record.WriteStage(map[string]string{"zonelect.dev/legacy-pods": `[{"name":"moved-old","uid":"u"}]`}, record.Stage{Phase: record.PhaseSealed, Step: 2}))
+	w.putConfigMap("moved", marked(record.PhaseSealed, 2, "moved-old", "u"))
 	w.announce("waits", "waits-a", "za", "legacy pod waits-old may still lead: it runs")
 	w.putLease(newLease("waits", "waits-a_1", "za", phased(record.PhaseDual, 1)))
 	w.putConfigMap("waits", nil, byPod("waits-old"))
@@ -191,7 +191,8 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 			for pod, zone := range map[string]string{"op-a": "za", "op-b": "zb", "op-c": "zc"} {
 				w.announce("op", pod, zone, "", inModeLease, func(o *presence.Object) { o.Stop = "30s" })
 				w.hosts(pod, zone, func(pod *corev1.Pod, _ *corev1.Node) {
-					pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "op-6c5f8", UID: "uid", Controller: ptr.To(true)}}
+					set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "op-6c5f8", UID: "uid", Controller: ptr.To(true)}
+					pod.OwnerReferences = []metav1.OwnerReference{set}
 					pod.Labels = map[string]string{"pod-template-hash": "6c5f8"}
 					pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(10))
 				})

@@ -31,7 +31,8 @@ func TestS3AnOlderStateIsNoNews(t *testing.T) {
 		"the renewal before": at(4, "a", 2*time.Second), "the last renewal": at(5, "a", 4*time.Second),
 		"another holder": at(2, "c", 0), "a release": released, "no object yet": {Version: locks.Version{Number: 1}},
 	} {
-		if o.Observe(s, start.Add(4*time.Second)) || o.ObserveEvent(locks.Event{Snapshot: s, Gapless: true}, s.Version.Number-1, start.Add(4*time.Second)) {
+		e, now := locks.Event{Snapshot: s, Gapless: true}, start.Add(4*time.Second)
+		if o.Observe(s, now) || o.ObserveEvent(e, s.Version.Number-1, now) {
 			t.Errorf("%s is news", what)
 		}
 		if is, _ := o.Free(); is != want || o.Newest().Version.Number != 5 {
@@ -109,23 +110,24 @@ func TestS4WhatIsLeftOfARecordIsNoTerm(t *testing.T) {
 		}
 		return locks.Snapshot{Version: locks.Version{UID: uid, Opaque: 1}, Record: r, Partial: partial}
 	}
-	released := at("both", "", false, 0, time.Second)
+	released, half := at("both", "", false, 0, time.Second), at("one", "b", true, 1, lease)
+	type seen = []locks.Snapshot
 	for what, tc := range map[string]struct {
-		was  []locks.Snapshot
+		was  seen
 		is   locks.Snapshot
 		want time.Duration
 	}{
-		"half a takeover":                           {[]locks.Snapshot{at("both", "a", false, 0, lease)}, at("one", "b", true, 1, lease), lease},
-		"half a takeover from a longer lease":       {[]locks.Snapshot{at("both", "a", false, 0, longer)}, at("one", "b", true, 1, lease), longer},
-		"half a takeover after a release":           {[]locks.Snapshot{released}, at("one", "b", true, 1, lease), lease},
-		"half a renewal":                            {[]locks.Snapshot{at("both", "b", false, 0, lease)}, at("one", "b", true, 1, lease), lease},
-		"the last renewal":                          {[]locks.Snapshot{at("both", "b", false, 0, lease)}, at("one", "b", true, 0, lease), lease},
-		"half a takeover after a deletion":          {[]locks.Snapshot{at("both", "a", false, 0, lease), {}}, at("one", "b", true, 1, lease), lease},
-		"one half, after the other":                 {[]locks.Snapshot{at("both", "a", true, 0, longer)}, at("one", "b", true, 1, lease), longer},
-		"half a takeover, shown after the deletion": {[]locks.Snapshot{at("both", "a", false, 0, longer), at("one", "a", true, 0, lease)}, at("one", "b", true, 1, lease), longer},
-		"an own record that somebody half took":     {[]locks.Snapshot{at("both", "a or b", false, 1, longer)}, at("both", "b", true, 0, lease), longer},
-		"another's half takeover":                   {[]locks.Snapshot{at("both", "a", false, 0, longer)}, at("one", "c", true, 1, lease), longer},
-		"the first half of a free record, no loss":  {[]locks.Snapshot{released}, at("both", "b", true, 1, lease), 0},
+		"half a takeover":                          {seen{at("both", "a", false, 0, lease)}, half, lease},
+		"half a takeover from a longer lease":      {seen{at("both", "a", false, 0, longer)}, half, longer},
+		"half a takeover after a release":          {seen{released}, half, lease},
+		"half a renewal":                           {seen{at("both", "b", false, 0, lease)}, half, lease},
+		"the last renewal":                         {seen{at("both", "b", false, 0, lease)}, at("one", "b", true, 0, lease), lease},
+		"half a takeover after a deletion":         {seen{at("both", "a", false, 0, lease), {}}, half, lease},
+		"one half, after the other":                {seen{at("both", "a", true, 0, longer)}, half, longer},
+		"half a takeover, shown after a deletion":  {seen{at("both", "a", false, 0, longer), at("one", "a", true, 0, lease)}, half, longer},
+		"an own record that somebody half took":    {seen{at("both", "a or b", false, 1, longer)}, at("both", "b", true, 0, lease), longer},
+		"another's half takeover":                  {seen{at("both", "a", false, 0, longer)}, at("one", "c", true, 1, lease), longer},
+		"the first half of a free record, no loss": {seen{released}, at("both", "b", true, 1, lease), 0},
 	} {
 		o := NewObserver(Self{Identity: "b", Nonce: "b", Lease: lease})
 		for i, s := range append(tc.was, tc.is) {

@@ -26,6 +26,7 @@ func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
 	cut := func(r *locks.Record) {
 		r.RenewTime, r.AcquireTime = r.RenewTime.Truncate(time.Second), r.AcquireTime.Truncate(time.Second)
 	}
+	other := but(release, func(r *locks.Record) { r.Details.Token, r.Details.Released = 16, 16 })
 	goes := but(release, func(r *locks.Record) { r.Holder, r.LeaseDuration, r.Transitions = "client-go", lease, 5 })
 	left := but(goes, func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, start.Add(time.Hour) })
 	later := but(term, func(r *locks.Record) {
@@ -39,7 +40,7 @@ func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
 		"with a longer duration":                   {term, but(release, raised), true},
 		"with times cut to seconds":                {term, but(release, cut), true},
 		"of a term that was never renewed":         {but(term, func(r *locks.Record) { r.Details.Token = 0 }), but(release, raised), true},
-		"of another token":                         {term, but(release, func(r *locks.Record) { raised(r); r.Details.Token, r.Details.Released = 16, 16 }), false},
+		"of another token":                         {term, but(other, raised), false},
 		"client-go's":                              {goes, left, true},
 		"client-go's with a longer duration":       {goes, but(left, raised), false},
 		"a record of client-go's that was emptied": {goes, but(goes, func(r *locks.Record) { r.Holder = "" }), false},

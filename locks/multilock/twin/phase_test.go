@@ -51,12 +51,12 @@ func (c *phaseSeat) die() {
 func phaseScenario(t *testing.T, f func(s *phaseStage)) {
 	t.Helper()
 	multilocktest.Scenario(t, func(stage *multilocktest.Stage) {
-		s := &phaseStage{Stage: stage, step: 1}
-		var err error
-		if s.legacy, err = annotation.New(annotation.Config{Client: s.Config("", s.Server).Core, Kind: annotation.Endpoints, Namespace: "ns", Name: "lock"}); err != nil {
-			s.T.Fatal(err)
+		config := annotation.Config{Client: stage.Config("", stage.Server).Core, Kind: annotation.Endpoints, Namespace: "ns", Name: "lock"}
+		legacy, err := annotation.New(config)
+		if err != nil {
+			stage.T.Fatal(err)
 		}
-		f(s)
+		f(&phaseStage{Stage: stage, step: 1, legacy: legacy})
 	})
 }
 
@@ -133,21 +133,13 @@ func (s *phaseStage) writes(alone bool) {
 // onLegacy returns the record of the legacy object.
 func (s *phaseStage) onLegacy() locks.Record {
 	s.T.Helper()
-	now, err := s.legacy.Read(s.T.Context())
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return now.Record
+	return s.read(s.legacy).Record
 }
 
 // put writes a record onto the legacy object.
 func (s *phaseStage) put(r locks.Record) {
 	s.T.Helper()
-	now, err := s.legacy.Read(s.T.Context())
-	if err == nil {
-		_, err = s.legacy.Write(s.T.Context(), now.Version, r)
-	}
-	if err != nil {
+	if _, err := s.legacy.Write(s.T.Context(), s.read(s.legacy).Version, r); err != nil {
 		s.T.Fatal(err)
 	}
 	synctest.Wait()
@@ -160,10 +152,10 @@ func (s *phaseStage) take(holder string) {
 	s.put(r)
 }
 
-// read returns what c reads.
-func (s *phaseStage) read(twin *Lock) locks.Snapshot {
+// read returns what a read of a lock shows.
+func (s *phaseStage) read(lock locks.Lock) locks.Snapshot {
 	s.T.Helper()
-	now, err := twin.Read(s.T.Context())
+	now, err := lock.Read(s.T.Context())
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -177,10 +169,10 @@ func onLegacyAlone(_, path string) bool {
 
 func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a := s.leader("a")
-		b := s.start("b")
-		if got := s.OnLease(); record.StageOf(got.Version) != (record.Stage{Phase: record.PhaseDual, Step: 1}) || record.LegacyOf(got.Version) != (record.Legacy{Resource: "endpoints", Name: "lock", Elected: true}) {
-			t.Errorf("the Lease says %+v", got.Version.Opaque)
+		a, b := s.leader("a"), s.start("b")
+		stage, legacy := record.Stage{Phase: record.PhaseDual, Step: 1}, record.Legacy{Resource: "endpoints", Name: "lock", Elected: true}
+		if got := s.OnLease().Version; record.StageOf(got) != stage || record.LegacyOf(got) != legacy {
+			t.Errorf("the Lease says %+v", got.Opaque)
 		}
 		for range 2 {
 			s.held("a, a")
@@ -200,12 +192,10 @@ func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
 	})
 }
 
-// TestATakeoverFollowsThePhaseThatItFinds, even one that changed in the last moment of
-// the dead leader.
+// TestATakeoverFollowsThePhaseThatItFinds, even one that changed in the last moment of the dead leader.
 func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a, b := s.start("a"), s.start("b")
-		s.leads(a, 0)
+		a, b := s.leader("a"), s.start("b")
 		a.die()
 		s.phase(record.PhaseClean)
 		s.held("a, a")
@@ -222,12 +212,12 @@ func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 // TestACandidateThatBelievesInDualTakesNothingInClean: it lands only half a write.
 func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		believes := s.read(s.start("b").twin)
+		a, believes := s.start("a"), s.read(s.start("b").twin)
 		s.Refuses(onLegacyAlone) // nobody tidies
 		s.phase(record.PhaseClean)
 		s.Refuses(nil)
-		if _, err := s.lock("b", s.Server).Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || !strings.Contains(err.Error(), "nothing is renewed") {
+		_, err := s.lock("b", s.Server).Write(s.T.Context(), believes.Version, ours("b", 1))
+		if err == nil || !strings.Contains(err.Error(), "nothing is renewed") {
 			t.Errorf("it wrote, with %v", err)
 		}
 		s.held("b, a")
@@ -250,8 +240,7 @@ func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
 	})
 }
 
-// TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt: the first read may return before the
-// guardian reports.
+// TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt: the first read may return before the guardian reports.
 func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		s.start("a")
@@ -321,7 +310,8 @@ func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 		o := s.Server.Objects[legacyPath]
 		s.Server.Mu.Unlock()
 		meta := o["metadata"].(apitest.Object)
-		if fmt.Sprint(meta["annotations"]) != "map[theirs:kept]" || fmt.Sprint(meta["labels"]) != "map[theirs:kept]" || len(o["subsets"].([]any)) != 1 {
+		kept := fmt.Sprint(meta["annotations"], meta["labels"], len(o["subsets"].([]any)))
+		if kept != "map[theirs:kept] map[theirs:kept] 1" {
 			t.Errorf("what is left is %v", o)
 		}
 		s.put(theirs("L", 1))
@@ -333,8 +323,7 @@ func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 
 func TestALegacyLockThatIsOutOfReachInCleanIsNoMatter(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a, b := s.start("a"), s.start("b")
-		s.leads(a, 0)
+		a, b := s.leader("a"), s.start("b")
 		s.Refuses(onLegacyAlone)
 		s.phase(record.PhaseClean)
 		time.Sleep(time.Minute)
@@ -364,9 +353,8 @@ func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 	})
 }
 
-// TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf: a legacy elector
-// takes the legacy record as soon as it is free. A hand may delete what that elector
-// wrote, or empty it.
+// TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf: a legacy elector takes the legacy record as
+// soon as it is free. A hand may delete what that elector wrote, or empty it.
 func TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf(t *testing.T) {
 	for what, row := range map[string]struct {
 		meanwhile func(s *phaseStage)
@@ -377,9 +365,7 @@ func TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf(t *testi
 		"it was deleted":           {func(s *phaseStage) { s.Server.Delete(legacyPath) }, "nobody, a"},
 		"a legacy elector's was emptied": {func(s *phaseStage) {
 			s.take("L")
-			r := s.onLegacy()
-			r.Holder = ""
-			s.put(r)
+			s.put(emptied(s.onLegacy(), twinLease))
 		}, "nobody, a"},
 		"a legacy elector took and released": {func(s *phaseStage) { s.take("L"); s.put(cleared(s.onLegacy())) }, "nobody, nobody"},
 	} {
@@ -411,8 +397,7 @@ func TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf(t *testi
 
 func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a, b := s.start("a"), s.start("b")
-		s.leads(a, 0)
+		a, b := s.leader("a"), s.start("b")
 		s.phase(record.PhaseLegacy)
 		if _, err := a.Loses(); !errors.Is(err, election.ErrWithdrawn) {
 			t.Errorf("the term ended with %v", err)
@@ -436,7 +421,7 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 // TestNobodyWaitsForTheLookUpOfALegacyPod that the server does not answer.
 func TestNobodyWaitsForTheLookUpOfALegacyPod(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a", func(c *Config) {
+		a := s.leader("a", func(c *Config) {
 			c.Core = apitest.Wire(s.T, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/pods/L") {
 					<-r.Context().Done()
@@ -445,7 +430,6 @@ func TestNobodyWaitsForTheLookUpOfALegacyPod(t *testing.T) {
 				s.Server.ServeHTTP(w, r)
 			}), corev1.SchemeGroupVersion)
 		})
-		s.leads(a, 0)
 		s.put(theirs("L", 1))
 		s.phase(record.PhaseLegacy)
 		if got := a.Status().Waiting; !strings.Contains(got, "the phase on record is legacy") {
@@ -472,8 +456,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 
 func TestInModeDualACandidateDoesNotGoBeyond(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		d := s.leader("d", inMode(multilock.Dual))
-		a := s.start("a")
+		d, a := s.leader("d", inMode(multilock.Dual)), s.start("a")
 		s.phase(record.PhaseClean)
 		if _, err := d.Loses(); !errors.Is(err, election.ErrWithdrawn) || !strings.Contains(err.Error(), "mode auto") {
 			t.Errorf("the term ended with %v", err)
@@ -510,8 +493,7 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 		b.Ends()
 		a.Ends()
 		s.Server.Delete(multilocktest.LeasePath)
-		c := s.start("c") // has seen no phase: it assumes dual, to be safe
-		s.leads(c, 0)
+		s.leader("c") // has seen no phase: it assumes dual, to be safe
 		is("c, c", record.Stage{Phase: record.PhaseDual, Step: 1})
 	})
 }

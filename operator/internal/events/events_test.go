@@ -20,7 +20,10 @@ func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
 	leader := election.Status{Identity: "a", Lock: locks.Description{Kind: "Lease", Namespace: "ns", Name: "lock"}}
 	leader.Term = election.Term{Cause: status.CauseExpired, Previous: "b"}
 	transitions := make(chan election.Transition, 20)
-	for _, change := range []status.Change{status.ChangeFollowing, status.ChangeProblem, status.ChangeLeading, status.ChangeStopping, status.ChangeOverrun, status.ChangeStopped, status.ChangeReleased} {
+	for _, change := range []status.Change{
+		status.ChangeFollowing, status.ChangeProblem, status.ChangeLeading, status.ChangeStopping,
+		status.ChangeOverrun, status.ChangeStopped, status.ChangeReleased,
+	} {
 		transitions <- election.Transition{Change: change, Cause: errors.New("why"), Status: leader}
 	}
 	transitions <- election.Transition{Change: status.ChangeRefused, Cause: errors.New("why"), Status: leader}
@@ -31,8 +34,10 @@ func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
 	recorder := record.NewFakeRecorder(10)
 	Record(recorder, transitions)
 	close(recorder.Events)
-	want := []string{"LeaderElection a became leader (expired) after b", "LeaderStopping a stops leading: why", "LeaderOverrun", "LeaderReleased", "Warning LeaderHandoverRefused a goes on leading: why", "Warning LeaderStays a goes on leading: nobody else"}
-	for _, part := range want {
+	for _, part := range []string{
+		"LeaderElection a became leader (expired) after b", "LeaderStopping a stops leading: why", "LeaderOverrun", "LeaderReleased",
+		"Warning LeaderHandoverRefused a goes on leading: why", "Warning LeaderStays a goes on leading: nobody else",
+	} {
 		if got := <-recorder.Events; !strings.Contains(got, part) {
 			t.Errorf("event %q, want %q", got, part)
 		}

@@ -51,8 +51,14 @@ func (s *stage) elect(k Kind, release bool) (stop func()) {
 // heldFor is a ConfigMap with the record of another candidate, with a lease of that many seconds.
 func heldFor(seconds int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "default", Annotations: map[string]string{
-		annotationKey: fmt.Sprintf(`{"holderIdentity":"you","leaseDurationSeconds":%d,"acquireTime":"1999-12-31T00:00:00Z","renewTime":"1999-12-31T00:00:00Z","leaderTransitions":4}`, seconds),
+		annotationKey: recordOf("you", seconds, "1999-12-31T00:00:00Z", "1999-12-31T00:00:00Z", 4),
 	}}}
+}
+
+// recordOf is a record as client-go writes it.
+func recordOf(holder string, seconds int, acquired, renewed string, transitions int) string {
+	return fmt.Sprintf(`{"holderIdentity":%q,"leaseDurationSeconds":%d,"acquireTime":%q,"renewTime":%q,"leaderTransitions":%d}`,
+		holder, seconds, acquired, renewed, transitions)
 }
 
 // record is the annotation of the legacy object.
@@ -74,12 +80,12 @@ func TestTheRecordIsWhatClientGoWroteByteForByte(t *testing.T) {
 			scenario(t, func(s *stage) {
 				stop := s.elect(k, true)
 				time.Sleep(2*retry + retry/2) // a bubble begins with the year 2000
-				want := `{"holderIdentity":"me","leaseDurationSeconds":15,"acquireTime":"2000-01-01T00:00:00Z","renewTime":"2000-01-01T00:00:04Z","leaderTransitions":0}`
+				want := recordOf("me", 15, "2000-01-01T00:00:00Z", "2000-01-01T00:00:04Z", 0)
 				if got := s.record(k); got != want {
 					t.Errorf("held: %s\nwant: %s", got, want)
 				}
 				stop()
-				want = `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2000-01-01T00:00:08Z","renewTime":"2000-01-01T00:00:08Z","leaderTransitions":0}`
+				want = recordOf("", 1, "2000-01-01T00:00:08Z", "2000-01-01T00:00:08Z", 0)
 				if got := s.record(k); got != want {
 					t.Errorf("released: %s\nwant:     %s", got, want)
 				}

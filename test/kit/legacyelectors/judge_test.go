@@ -59,6 +59,8 @@ func TestEachVariantJudgesTheLeaderAsItDidInItsTime(t *testing.T) {
 		all[v] = does
 		return all
 	}
+	bothMove := map[Variant]verdict{Original: leave, Stale: lockThenPod, NotReady: podThenLock}
+	renamed := func(p *corev1.Pod) { p.UID = "other" }
 	for _, test := range []struct {
 		name string
 		lock *corev1.ConfigMap
@@ -74,8 +76,8 @@ func TestEachVariantJudgesTheLeaderAsItDidInItsTime(t *testing.T) {
 		{"a preempted pod", byPod, pod(failedFor("Preempting")), node(corev1.ConditionTrue), but(NotReady, justPod)},
 		{"a node of unknown state", byPod, pod(), dead, but(NotReady, podThenLock)},
 		{"a node that is gone", byPod, pod(), nil, same(leave)},
-		{"a terminating pod on a dead node", byPod, pod(terminating), dead, map[Variant]verdict{Original: leave, Stale: lockThenPod, NotReady: podThenLock}},
-		{"a pod of the owner's name and another UID", byPod, pod(terminating, func(p *corev1.Pod) { p.UID = "other" }), nil, but(Stale, lockThenPod)},
+		{"a terminating pod on a dead node", byPod, pod(terminating), dead, bothMove},
+		{"a pod of the owner's name and another UID", byPod, pod(terminating, renamed), nil, but(Stale, lockThenPod)},
 		{"the shield", shield, nil, nil, same(leave)},
 		{"the shield, and a terminating pod", shield, pod(terminating), dead, same(leave)},
 		{"one owner that is not a pod", owned("Lease", "leader"), pod(terminating), dead, same(leave)},

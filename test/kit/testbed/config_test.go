@@ -15,9 +15,7 @@ func TestTheCacheHasAnotherProgramForOtherSources(t *testing.T) {
 	dir, files, programs := t.TempDir(), []string{"main.go", "v1.mod", "v1.sum"}, map[string]bool{}
 	for _, changed := range append(files, "") {
 		for _, file := range files {
-			if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, file == changed), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, file == changed), 0o600))
 		}
 		path, err := cached(dir, "v1.mod")
 		if err != nil || programs[path] {
@@ -34,9 +32,7 @@ func TestEachVersionOfKubernetesIsWhatItsFileIsNamedFor(t *testing.T) {
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		version := strings.TrimSuffix(filepath.Base(file), ".mod")
 		if !strings.Contains(string(content), "\tk8s.io/kubernetes "+version+"\n") {
 			t.Errorf("%s does not require it", file)

@@ -18,9 +18,7 @@ import (
 func collects(t *testing.T, bed *Testbed, zone string) {
 	t.Helper()
 	owner, err := bed.Cluster.AddPod(t.Context(), zone, "owner", "default", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := client(t, bed.Cluster.RESTConfig(zone)).CoreV1()
 	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID},
@@ -28,9 +26,7 @@ func collects(t *testing.T, bed *Testbed, zone string) {
 	if _, err := c.ConfigMaps("default").Create(t.Context(), owned, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Pods("default").Delete(t.Context(), owner.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Pods("default").Delete(t.Context(), owner.Name, metav1.DeleteOptions{}))
 	eventually(t, "wait for the garbage collector", func(ctx context.Context) error {
 		_, err := c.ConfigMaps("default").Get(ctx, owned.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

@@ -22,36 +22,24 @@ func TestAnEmbeddedAPIServerOutlivesAZone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	programs, err := Embedded(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bed, err := Start(ctx, Config{Programs: programs, Zones: []string{"za", "zb"}, Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer bed.Close()
 	in := func(zone string) coordination.LeaseInterface {
 		client, err := kubernetes.NewForConfig(bed.Cluster.RESTConfig(zone))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return client.CoordinationV1().Leases("default")
 	}
 	events, err := in("zb").Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer events.Stop()
 	stale, err := in("za").Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := in("za").Update(ctx, stale, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := bed.CutPower(ctx, "za"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, bed.CutPower(ctx, "za"))
 	if _, err := in("zb").Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("an update of an old version: %v", err)
 	}
@@ -68,9 +56,7 @@ func TestAnEmbeddedAPIServerOutlivesAZone(t *testing.T) {
 	if err := bed.Parts.Kill(ctx, Etcd, "zb"); err == nil {
 		t.Error("an etcd was killed that is not there")
 	}
-	if err := bed.Restore(ctx, "za"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, bed.Restore(ctx, "za"))
 	if _, err := in("za").Get(ctx, "lock", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}

@@ -38,6 +38,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // playBeat prints a line every 10 ms until SIGTERM, then says good-bye.
 func playBeat([]string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

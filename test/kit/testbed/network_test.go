@@ -63,9 +63,7 @@ func newBench(t *testing.T, kind NetworkKind) *bench {
 	} else {
 		b.network, err = newLinks(benchZones)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		b.launcher.close()
 		if err := b.network.close(); err != nil {
@@ -116,9 +114,7 @@ func (b *bench) vip(zone string) string { return hostOf(b.t, b.network.vip(zone)
 func hostOf(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u.Host
 }
 
@@ -186,9 +182,7 @@ func TestVIPSpreadsAndSteersNewConnectionsOnly(t *testing.T) {
 			t.Errorf("new connections went to %q, want zc", got)
 		}
 		// The held connection still goes to zb: it ends with zb's server.
-		if err := b.servers["zb"].task.kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.servers["zb"].task.kill(t.Context()))
 		held.breaks()
 	})
 }
@@ -199,9 +193,7 @@ func TestCutIsSilent(t *testing.T) {
 		held := b.hold("zb")
 		b.state.dark["zb"] = true
 		b.apply()
-		if err := b.servers["zb"].task.kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.servers["zb"].task.kill(t.Context()))
 		before := held.fallsSilent()
 		if got := kinds(b.dials("za", "2")); got != "silent" {
 			t.Errorf("new connections to a dead zone are %q, want silence", got)
@@ -288,9 +280,7 @@ func TestSilencedConnectionsStaySilentAndNewOnesWork(t *testing.T) {
 			if after := teller.heard(); after != before {
 				t.Errorf("with %s lost %d answers came from %s", what, after-before, backend)
 			}
-			if err := teller.task.kill(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, teller.task.kill(t.Context()))
 		}
 	}
 }

@@ -17,9 +17,7 @@ func startBeat(t *testing.T, bed *Testbed, zone string) *Process {
 	program, err := bed.StartProcess(zone, ProcessSpec{
 		Name: "beat", Path: os.Args[0], Env: []string{roleVariable + "=beat"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eventually(t, "wait for the first line", func(context.Context) error {
 		if len(program.Output()) == 0 {
 			return errors.New("the program prints nothing")
@@ -32,15 +30,11 @@ func startBeat(t *testing.T, bed *Testbed, zone string) *Process {
 // obeys checks that a program stands still, goes on and ends as it is told.
 func obeys(t *testing.T, program *Process) {
 	t.Helper()
-	if err := program.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, program.Pause())
 	if !frozen(program.task.process.Pid) {
 		t.Error("the program is paused and moves")
 	}
-	if err := program.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, program.Resume())
 	resumed := len(program.Output())
 	eventually(t, "wait for more lines", func(context.Context) error {
 		if len(program.Output()) <= resumed {
@@ -48,9 +42,7 @@ func obeys(t *testing.T, program *Process) {
 		}
 		return nil
 	})
-	if err := program.Terminate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, program.Terminate())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := program.Wait(ctx); err != nil {

@@ -30,9 +30,7 @@ func startBed(t *testing.T, config Config) *Testbed {
 	}
 	config.Progress = t.Output()
 	bed, err := Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := bed.Close(); err != nil {
 			t.Error(err)
@@ -46,9 +44,7 @@ func client(t *testing.T, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	config.Timeout = 3 * time.Second
 	made, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return made
 }
 
@@ -68,9 +64,7 @@ func eventually(t *testing.T, what string, ask func(ctx context.Context) error) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := poll(ctx, what, ask); err != nil {
-		t.Fatal(err)
-	}
+	must(t, poll(ctx, what, ask))
 }
 
 // backendsAre waits until a zone's virtual IP leads to these zones.
@@ -88,9 +82,7 @@ func TestZoneDiesAndComesBack(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		bed := startBed(t, Config{Network: kind})
 		victim := startBeat(t, bed, "za")
-		if err := bed.CutPower(t.Context(), "za"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bed.CutPower(t.Context(), "za"))
 		select {
 		case <-victim.Done():
 		default:
@@ -111,9 +103,7 @@ func TestZoneDiesAndComesBack(t *testing.T) {
 		}
 		collects(t, bed, "zb")
 		backendsAre(t, bed, "zb", "zb", "zc")
-		if err := bed.Restore(t.Context(), "za"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bed.Restore(t.Context(), "za"))
 		backendsAre(t, bed, "zb", "za", "zb", "zc")
 		c := client(t, bed.Cluster.RESTConfig("za"))
 		eventually(t, "write in zone za", func(ctx context.Context) error { return write(ctx, c, "again") })
@@ -123,9 +113,7 @@ func TestZoneDiesAndComesBack(t *testing.T) {
 func TestCutOffZone(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		bed := startBed(t, Config{Network: kind, WithoutControllers: true})
-		if err := bed.Network.PartitionFromAll("zc"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bed.Network.PartitionFromAll("zc"))
 		cut := client(t, bed.Cluster.RESTConfig("zc"))
 		eventually(t, "wait for zone zc to refuse writes", func(ctx context.Context) error {
 			if write(ctx, cut, "cut") == nil {
@@ -135,18 +123,12 @@ func TestCutOffZone(t *testing.T) {
 		})
 		c := client(t, bed.Cluster.RESTConfig("zb"))
 		eventually(t, "write on the other side", func(ctx context.Context) error { return write(ctx, c, "whole") })
-		if err := bed.Parts.Kill(t.Context(), APIServer, "za"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bed.Parts.Kill(t.Context(), APIServer, "za"))
 		backendsAre(t, bed, "za", "zb")
 		backendsAre(t, bed, "zc", "za", "zb", "zc")
-		if err := bed.Network.Heal(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bed.Network.Heal())
 		backendsAre(t, bed, "za", "zb", "zc")
-		if err := bed.Parts.Start(t.Context(), APIServer, "za"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bed.Parts.Start(t.Context(), APIServer, "za"))
 		backendsAre(t, bed, "za", "za", "zb", "zc")
 		eventually(t, "write in zone zc", func(ctx context.Context) error { return write(ctx, cut, "healed") })
 	})
@@ -157,9 +139,7 @@ func TestProgramsObeyAndCloseLeavesNothing(t *testing.T) {
 		bed := startBed(t, Config{Zones: []string{"za", "zb"}, Network: kind})
 		obeys(t, startBeat(t, bed, "zb"))
 		program := startBeat(t, bed, "za")
-		if err := bed.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bed.Close())
 		if err := bed.Close(); err != nil {
 			t.Errorf("closing again: %v", err)
 		}
@@ -183,9 +163,7 @@ func TestProgramsObeyAndCloseLeavesNothing(t *testing.T) {
 func children(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []string
 	for _, file := range files {
 		// A thread may have ended in the meantime.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/legacypods"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
@@ -109,7 +110,7 @@ func shield(cm *corev1.ConfigMap, step uint64, phase record.Phase, presences ...
 	cm.Annotations[record.AnnotationShieldArmed] = string(cm.UID)
 	cm.OwnerReferences = nil
 	for _, p := range presences {
-		cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: p.Name, UID: p.UID})
+		cm.OwnerReferences = append(cm.OwnerReferences, apitest.LeaseRef(p.Name, string(p.UID)))
 	}
 	return cm
 }
@@ -191,13 +192,14 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 	// All go.
 	gone, watched := make(chan time.Time, 1), make(chan error, 1)
 	go func() {
-		watched <- m.ConfigMap.Watch(y.t.Context(), record.Number(r.ResourceVersion), func() {}, func(_ context.Context, r ownerref.Record, bookmark bool) error {
+		see := func(_ context.Context, r ownerref.Record, bookmark bool) error {
 			if !bookmark && r.Kind == ownerref.Absent {
 				gone <- time.Now()
 				return errSeen
 			}
 			return nil
-		})
+		}
+		watched <- m.ConfigMap.Watch(y.t.Context(), record.Number(r.ResourceVersion), func() {}, see)
 	}()
 	background, deleted := metav1.DeletePropagationBackground, time.Now()
 	must(t, y.client.AppsV1().Deployments(y.namespace).Delete(y.t.Context(), "op", metav1.DeleteOptions{PropagationPolicy: &background}))

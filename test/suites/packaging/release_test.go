@@ -29,9 +29,7 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 	}
 	u := newcomer(t, proxy(t, c))
 	readme, err := os.ReadFile(filepath.Join(c.dir, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, step := range installing(t, readme) {
 		u.must(step...)
 	}
@@ -47,9 +45,7 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 	})
 	t.Run("an operator as kubebuilder generates it", func(t *testing.T) {
 		source, err := os.ReadFile(filepath.Join(c.dir, "examples/kubebuilder/after/main.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		u.write("manager/main.go", string(source))
 		u.must("go", "get", "./manager")
 		u.must("go", "build", "-o", u.bin("manager"), "./manager")
@@ -140,9 +136,7 @@ func clone(t *testing.T) place {
 		t.Skip("make packaging runs it")
 	}
 	root, err := testbed.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := place{t: t, dir: filepath.Join(t.TempDir(), "zonelect"), env: []string{
 		"GIT_AUTHOR_NAME=r", "GIT_AUTHOR_EMAIL=r@example.com", "GIT_COMMITTER_NAME=r", "GIT_COMMITTER_EMAIL=r@example.com",
 	}}

@@ -75,17 +75,13 @@ func recordOf(o apitest.Object) *locks.Record {
 
 func leaseOf(o apitest.Object) *coordinationv1.Lease {
 	l := &coordinationv1.Lease{}
-	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
-		panic(err)
-	}
+	must(json.Unmarshal(apitest.Marshal(o), l))
 	return l
 }
 
 // withRecord is a Lease with another record on it.
 func withRecord(o apitest.Object, r locks.Record) (changed apitest.Object) {
-	if err := json.Unmarshal(apitest.Marshal(record.Write(leaseOf(o), r)), &changed); err != nil {
-		panic(err)
-	}
+	must(json.Unmarshal(apitest.Marshal(record.Write(leaseOf(o), r)), &changed))
 	return changed
 }
 
@@ -98,13 +94,12 @@ func (a *api) wire(p *process) *wire {
 func (a *api) join(p *process) {
 	w := a.wire(p)
 	coordination, core, t := w.client(coordinationv1.SchemeGroupVersion), w.client(corev1.SchemeGroupVersion), p.timing.WithDefaults()
-	lock, err := guarding.NewLease(lease.Config{Client: coordination, Namespace: "ns", Name: "lock"}, core, t, presence.NewKeeper(presence.KeeperConfig{
+	keeper := presence.NewKeeper(presence.KeeperConfig{
 		Client: coordination, Core: core, Namespace: "ns", Timing: t,
 		Says: presence.Object{Lock: "lock", Identity: p.name, Mode: presence.Alone},
-	}))
-	if err != nil {
-		panic(err)
-	}
+	})
+	lock, err := guarding.NewLease(lease.Config{Client: coordination, Namespace: "ns", Name: "lock"}, core, t, keeper)
+	must(err)
 	p.elect(lock)
 }
 

@@ -84,7 +84,10 @@ func (h held) left(by *process, now time.Time) time.Duration {
 }
 
 func newJudge(log func(string, ...any)) *judge {
-	return &judge{start: time.Now(), log: log, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func(*process) {}}
+	return &judge{
+		start: time.Now(), log: log, made: func(*process) {},
+		robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{},
+	}
 }
 
 // inPhase notes a phase that somebody sets.
@@ -258,7 +261,10 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 		before.replaced = nil
 		since, replaced = now, &before
 	}
-	*h = held{holder: by.name, since: since, replaced: replaced, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
+	*h = held{
+		holder: by.name, by: by, theirs: !by.ours, since: since, renewed: by.half.first(after, now), lasts: by.lease,
+		record: *after, replaced: replaced, owed: owed, owedTo: owedTo,
+	}
 	if waits := after.Details.Waits != "" && after.LeaseDuration > by.lease; waits { // for as long as it waits itself
 		h.lasts = after.LeaseDuration
 	} else if by.ours && after.LeaseDuration != by.lease {

@@ -84,9 +84,10 @@ func (p *pod) uid() types.UID { return types.UID("uid-" + p.name) }
 
 func newMigration(w *world) cluster {
 	dice := rand.New(rand.NewPCG(w.seed, 2))
+	variants := []legacyelectors.Variant{legacyelectors.Original, legacyelectors.Stale, legacyelectors.NotReady}
 	m := &migration{
 		api: newAPI(w), dice: dice, pods: map[string]*pod{}, seats: make([]*pod, w.population.seats), upgraded: make([]bool, w.population.seats),
-		variant: []legacyelectors.Variant{legacyelectors.Original, legacyelectors.Stale, legacyelectors.NotReady}[dice.IntN(3)], compares: dice.IntN(2) == 0,
+		variant: variants[dice.IntN(len(variants))], compares: dice.IntN(2) == 0,
 	}
 	w.judge.log("legacy programs are %s, the collector compares versions: %v", m.variant, m.compares)
 	m.ctx, m.end = context.WithCancel(context.Background())
@@ -112,7 +113,8 @@ func (m *migration) join(p *process) {
 	at := m.seats[p.seat]
 	created := at == nil || at.gone
 	if created {
-		at = &pod{name: "p-" + strings.ReplaceAll(p.name, ".", "-"), seat: p.seat, ours: m.upgraded[p.seat], deleted: make(chan struct{}), placed: make(chan struct{})}
+		name := "p-" + strings.ReplaceAll(p.name, ".", "-")
+		at = &pod{name: name, seat: p.seat, ours: m.upgraded[p.seat], deleted: make(chan struct{}), placed: make(chan struct{})}
 		m.seats[p.seat], m.pods[at.name] = at, at
 	}
 	at.process = p
@@ -154,9 +156,7 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 		PodSelector: "app=op",
 	}
 	lock, err := shield.New(config)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	p.elect(lock)
 	p.mayBegin = func() { m.mayBegin(p, at) }
 	w.sees = mapPath
@@ -343,9 +343,7 @@ func shieldOf(o apitest.Object) ownerref.Record {
 		return ownerref.Recognize(nil)
 	}
 	cm := &corev1.ConfigMap{}
-	if err := json.Unmarshal(apitest.Marshal(o), cm); err != nil {
-		panic(err)
-	}
+	must(json.Unmarshal(apitest.Marshal(o), cm))
 	return ownerref.Recognize(cm)
 }
 

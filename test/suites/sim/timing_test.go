@@ -28,12 +28,16 @@ var (
 	long  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}.WithDefaults()
 	// modest asks others to wait for a long lease, and needs no more than a
 	// usual one.
-	modest   = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: usual.RenewDeadline, StopGrace: usual.StopGrace}.WithDefaults()
-	short    = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}.WithDefaults()
-	shorter  = election.Timing{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second, AttemptTimeout: 500 * time.Millisecond}.WithDefaults()
+	modest  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: usual.RenewDeadline, StopGrace: usual.StopGrace}.WithDefaults()
+	short   = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}.WithDefaults()
+	shorter = election.Timing{
+		LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second, AttemptTimeout: 500 * time.Millisecond,
+	}.WithDefaults()
 	patient  = timing.Patient()
 	medium   = election.Timing{LeaseDuration: 12 * time.Second, RenewDeadline: 8 * time.Second, RenewInterval: 2 * time.Second}.WithDefaults()
-	shortest = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 300 * time.Millisecond, Exclusive: true}.WithDefaults()
+	shortest = election.Timing{
+		LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 300 * time.Millisecond, Exclusive: true,
+	}.WithDefaults()
 )
 
 // alike is a mix in which every process may have any of these timings.

@@ -68,9 +68,7 @@ func annotationOf(o apitest.Object) *locks.Record {
 		AcquireTime, RenewTime time.Time
 	}
 	if text != "" {
-		if err := json.Unmarshal([]byte(text), &r); err != nil {
-			panic(err)
-		}
+		must(json.Unmarshal([]byte(text), &r))
 	}
 	if renewed, ok := a[annotation.AnnotationRenewed].(string); ok { // ours write it to the microsecond
 		if t, err := time.Parse(time.RFC3339Nano, renewed); err == nil && t.Unix() == r.RenewTime.Unix() {
@@ -98,9 +96,7 @@ func (c *annotated) join(p *process) {
 		},
 		Kind: annotation.ConfigMaps,
 	})
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	p.elect(lock)
 }
 
@@ -110,9 +106,7 @@ func (c *annotated) past(p *process, wire *wire) {
 	timing := p.meant
 	p.heeds = timing.LeaseDuration
 	lock, err := legacyelectors.NewLock(wire.clientset(timing.RenewDeadline/2), c.kind, "ns", "lock", p.name)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	elector := &legacyelectors.Elector{
 		Lock: lock, Lease: timing.LeaseDuration, Deadline: timing.RenewDeadline, Retry: timing.RenewInterval,
 		Release: p.dice.IntN(2) == 0, Print: func(events.Event) {},

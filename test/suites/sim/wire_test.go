@@ -217,9 +217,7 @@ func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
 	case answer.Code > http.StatusCreated:
 		return
 	default:
-		if err := json.Unmarshal(answer.Body.Bytes(), &o); err != nil {
-			panic(err)
-		}
+		must(json.Unmarshal(answer.Body.Bytes(), &o))
 	}
 	saw := &sight{time.Now(), shieldOf(o)}
 	w.by.view.Store(saw)
@@ -333,17 +331,13 @@ func (w *wire) client(gv schema.GroupVersion) rest.Interface {
 	}
 	cfg.GroupVersion, cfg.NegotiatedSerializer = &gv, scheme.Codecs.WithoutConversion()
 	c, err := rest.RESTClientForConfigAndClient(cfg, client)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	return c
 }
 
 // clientset returns one for all, as other programs have.
 func (w *wire) clientset(timeout time.Duration) kubernetes.Interface {
 	c, err := kubernetes.NewForConfigAndClient(w.config(timeout))
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -25,7 +26,8 @@ var midnight = metav1.MicroTime{Time: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC
 // TestALeaseThatIsNoElectionIsLeftOut.
 func TestALeaseThatIsNoElectionIsLeftOut(t *testing.T) {
 	of := func(namespace, name string, labels map[string]string, holder *string) *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
+		return &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
 	}
 	for _, lease := range []*coordinationv1.Lease{
 		of(NodeLeases, "node-a", nil, new("node-a")),
@@ -43,14 +45,15 @@ func TestALeaseThatIsNoElectionIsLeftOut(t *testing.T) {
 // forLife is the ConfigMap of a leader-for-life lock.
 func forLife(fields ...metav1.ManagedFieldsEntry) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "op", ManagedFields: fields, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "op-0", UID: "u"}},
+		Namespace: "ns", Name: "op", ManagedFields: fields, OwnerReferences: []metav1.OwnerReference{apitest.PodRef("op-0", "u")},
 	}}
 }
 
 // TestAConfigMapOfAPodThatHasDataIsNoLock: Spark's drivers own such, and many others.
 func TestAConfigMapOfAPodThatHasDataIsNoLock(t *testing.T) {
 	for text, want := range map[string]bool{`{"f:metadata":{}}`: true, `{"f:data":{}}`: false, `{"f:binaryData":{}}`: false} {
-		if e, is := OfObject(OnConfigMap, forLife(metav1.ManagedFieldsEntry{Manager: "spark", FieldsV1: metav1.NewFieldsV1(text)})); is != want || is && e.Holder != "pod/op-0" {
+		o := forLife(metav1.ManagedFieldsEntry{Manager: "spark", FieldsV1: metav1.NewFieldsV1(text)})
+		if e, is := OfObject(OnConfigMap, o); is != want || is && e.Holder != "pod/op-0" {
 			t.Errorf("%s: %v, %+v", text, is, e)
 		}
 	}
@@ -66,8 +69,11 @@ func TestARecordOnAnAnnotationNamesItsHolder(t *testing.T) {
 		`{"renewTime":"2000-01-01 00:00:00.1","holderIdentity":"b","leaseDuration":"17"}`: {Holder: "b", foreign: true},
 		`no JSON`: {foreign: true},
 	} {
-		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: text}}}
-		if e, is := OfObject(OnEndpoints, o); !is || e.Kind != OnEndpoints || e.Holder != want.Holder || e.LeaseDurationSeconds != want.LeaseDurationSeconds || e.foreign != want.foreign {
+		o := &metav1.PartialObjectMetadata{}
+		o.Annotations = map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: text}
+		e, is := OfObject(OnEndpoints, o)
+		same := e.Holder == want.Holder && e.LeaseDurationSeconds == want.LeaseDurationSeconds && e.foreign == want.foreign
+		if !is || e.Kind != OnEndpoints || !same {
 			t.Errorf("%s: %v, %+v", text, is, e)
 		}
 	}
@@ -76,7 +82,8 @@ func TestARecordOnAnAnnotationNamesItsHolder(t *testing.T) {
 // TestOnlyWhatIsCertainIsFound.
 func TestOnlyWhatIsCertainIsFound(t *testing.T) {
 	lease := func(change ...func(*coordinationv1.Lease)) Election {
-		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("op-0_1"), LeaseDurationSeconds: new(int32(15)), RenewTime: &midnight}}
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op"}}
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = new("op-0_1"), new(int32(15)), &midnight
 		for _, do := range change {
 			do(l)
 		}
@@ -91,10 +98,12 @@ func TestOnlyWhatIsCertainIsFound(t *testing.T) {
 	}
 	renewed := func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: midnight.Add(time.Second)} }
 	nobody := func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }
+	another := func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("b") }
+	long := func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(60)) }
+	endless := func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }
 	life, _ := OfObject(OnConfigMap, forLife(metav1.ManagedFieldsEntry{FieldsV1: metav1.NewFieldsV1(`{}`)}))
 	pod := func(uid string, change ...func(*corev1.Pod)) Pods {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
-		p.UID = "u"
 		if uid != "" {
 			p.UID = "another"
 		}
@@ -120,9 +129,9 @@ func TestOnlyWhatIsCertainIsFound(t *testing.T) {
 		"its pod is being deleted":             {lease(), lease(), pod("", going), "problem holder-gone"},
 		"its pod is gone":                      {lease(ours), lease(ours), none, "problem holder-gone"},
 		"another pod has its name":             {lease(ours), lease(ours), pod("another"), "problem holder-gone"},
-		"another holds it now":                 {lease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("b") }), lease(), pod(""), ""},
-		"its lease is longer than the watch":   {lease(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(60)) }), lease(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(60)) }), pod(""), "note unseen"},
-		"it has no duration":                   {lease(), lease(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }), pod(""), "warning no-duration"},
+		"another holds it now":                 {lease(another), lease(), pod(""), ""},
+		"its lease is longer than the watch":   {lease(long), lease(long), pod(""), "note unseen"},
+		"it has no duration":                   {lease(), lease(endless), pod(""), "warning no-duration"},
 		"nobody takes it":                      {lease(nobody), lease(nobody), pod(""), "warning vacant"},
 		"it was released just now":             {lease(), lease(nobody), pod(""), ""},
 		"leader-for-life":                      {life, life, pod(""), "warning for-life"},
@@ -146,8 +155,9 @@ func TestEachCheckIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, check := range append(slices.Collect(maps.Keys(hints)), "rights") {
-		if !strings.Contains(string(page), "\n### "+check+"\n\n") || !strings.HasSuffix(Say(check, doctor.Note, "").Link, "/docs/audit.md#"+check) {
-			t.Errorf("check %s has no paragraph at %s", check, Say(check, doctor.Note, "").Link)
+		link := Say(check, doctor.Note, "").Link
+		if !strings.Contains(string(page), "\n### "+check+"\n\n") || !strings.HasSuffix(link, "/docs/audit.md#"+check) {
+			t.Errorf("check %s has no paragraph at %s", check, link)
 		}
 	}
 }

@@ -35,24 +35,25 @@ func TestEachPromiseIsJudgedByWhatWasSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const missing = "it did not come to that"
 	for name, tc := range map[string]struct {
 		breaks func(*Seen)
 		broken string // the others are kept
 		says   string
 	}{
-		"all well":                   {func(*Seen) {}, "", "the next led 50ms after the last one had stopped (at most 2s)"},
-		"late after a stop":          {func(s *Seen) { s.Terms[1].From = at(7.1) }, "stop", "2.1s after the last one had stopped (at most 2s)"},
-		"nobody after a stop":        {func(s *Seen) { *s = Seen{Timing: s.Timing, Terms: s.Terms[:1]} }, "stop trust cut heal", "it did not come to that"},
-		"it does not stop":           {func(s *Seen) { s.Terms[0].To = time.Time{} }, "stop one-leader", "it did not come to that"},
-		"a live lease is taken":      {func(s *Seen) { s.Terms[2].From = at(21.9) }, "cut", "-100ms after the lease ended"},
-		"the lease is not known":     {func(s *Seen) { s.LeaseEnds = time.Time{} }, "trust cut", "it did not come to that"},
-		"the cut leader works on":    {func(s *Seen) { s.Terms[1].To = at(21.95) }, "trust", "its work 14.95s after its last renewal (at most 14.85s)"},
-		"the cut leader never stops": {func(s *Seen) { s.Terms[1].To = time.Time{} }, "trust one-leader", "it did not come to that"},
-		"two lead after the cut":     {func(s *Seen) { s.Terms[1].To = at(22.4) }, "trust one-leader", "15.4s after its last renewal"},
-		"late after a cut":           {func(s *Seen) { s.Terms[2].From = at(25) }, "cut", "3s after the lease ended"},
-		"it does not follow":         {func(s *Seen) { s.Followed = time.Time{} }, "heal", "it did not come to that"},
-		"a token comes again":        {func(s *Seen) { s.Terms[2].Token = 8 }, "tokens", "token"},
-		"something is left":          {func(s *Seen) { s.Unswept = "forbidden" }, "nothing-left", "forbidden"},
+		"all well":             {func(*Seen) {}, "", "the next led 50ms after the last one had stopped (at most 2s)"},
+		"late after a stop":    {func(s *Seen) { s.Terms[1].From = at(7.1) }, "stop", "2.1s after the last one had stopped (at most 2s)"},
+		"nobody after a stop":  {func(s *Seen) { *s = Seen{Timing: s.Timing, Terms: s.Terms[:1]} }, "stop trust cut heal", missing},
+		"it does not stop":     {func(s *Seen) { s.Terms[0].To = time.Time{} }, "stop one-leader", missing},
+		"a live lease taken":   {func(s *Seen) { s.Terms[2].From = at(21.9) }, "cut", "-100ms after the lease ended"},
+		"the lease is unknown": {func(s *Seen) { s.LeaseEnds = time.Time{} }, "trust cut", missing},
+		"the cut one goes on":  {func(s *Seen) { s.Terms[1].To = at(21.95) }, "trust", "its work 14.95s after its last renewal (at most 14.85s)"},
+		"the cut leader stays": {func(s *Seen) { s.Terms[1].To = time.Time{} }, "trust one-leader", missing},
+		"two lead after a cut": {func(s *Seen) { s.Terms[1].To = at(22.4) }, "trust one-leader", "15.4s after its last renewal"},
+		"late after a cut":     {func(s *Seen) { s.Terms[2].From = at(25) }, "cut", "3s after the lease ended"},
+		"it does not follow":   {func(s *Seen) { s.Followed = time.Time{} }, "heal", missing},
+		"a token comes again":  {func(s *Seen) { s.Terms[2].Token = 8 }, "tokens", "token"},
+		"something is left":    {func(s *Seen) { s.Unswept = "forbidden" }, "nothing-left", "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good()

@@ -51,15 +51,23 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	if role == roleSelf {
-		must(os.Setenv(envRole, os.Getenv(envOfRole)))
+		mustPlay(os.Setenv(envRole, os.Getenv(envOfRole)))
 		os.Exit(Run(context.Background(), os.Args[1:]))
 	}
 	os.Exit(play(role))
 }
 
-func must(err error) {
+// mustPlay ends a command on an error.
+func mustPlay(err error) {
 	if err != nil {
 		panic(err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -85,7 +93,7 @@ func play(role string) int {
 	case roleGood:
 		return 0
 	case roleDie:
-		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+		mustPlay(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 	case roleDeaf:
 		time.Sleep(time.Minute) // no test needs that: it ends one that a failing test has left
 		return 1
@@ -104,10 +112,10 @@ func leave(role string, how *syscall.SysProcAttr) int {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.SysProcAttr = append(os.Environ(), envRole+"="+role), how
 	r, err := cmd.StdoutPipe()
-	must(err)
-	must(cmd.Start())
+	mustPlay(err)
+	mustPlay(cmd.Start())
 	_, err = bufio.NewReader(r).ReadString('\n')
-	must(err)
+	mustPlay(err)
 	return cmd.Process.Pid
 }
 
@@ -154,9 +162,7 @@ func newBench(t *testing.T, role string) *bench {
 	b.server.Stored = b.stored
 	s := httptest.NewServer(b.server)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if b.stop != nil {
 			b.stop()
@@ -256,14 +262,10 @@ func free() string {
 func get(t *testing.T, url string) (code int, text string) {
 	t.Helper()
 	resp, err := http.Get(url) //nolint:noctx // it is there as long as the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, string(body)
 }
 
@@ -385,9 +387,7 @@ func TestNoCommandIsStartedInATermThatIsOver(t *testing.T) {
 func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
 	t.Setenv(envRole, roleDeaf)
 	p, err := start(exec.Command(os.Args[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := limit{timing: election.Timing{StopGrace: time.Hour}, until: time.Now().Add(-time.Hour), over: true}
 	r := &runner{log: logr.Discard()}
 	if got, want := r.follow(t.Context(), election.Term{}, p, l), codeSignaled+int(syscall.SIGKILL); got != want {
@@ -398,9 +398,7 @@ func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
 func TestWhatEndsWhileNoCommandRunsIsReaped(t *testing.T) {
 	orphan := exec.Command("true")
 	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := orphan.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, orphan.Start())
 	awaitEnd(orphan.Process.Pid)
 	signals := make(chan os.Signal)
 	go new(runner).pass(t.Context(), signals)
@@ -419,12 +417,8 @@ func sidecarOf(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 	cmd := exec.Command(os.Args[0], named, "--leader-elect=false", "--", os.Args[0])
 	cmd.Env = append(os.Environ(), envRole+"="+roleSelf, envOfRole+"="+role)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "runs") {
@@ -436,9 +430,7 @@ func sidecarOf(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 // TestACommandDiesWithItsSidecar: the pipe ends when nobody can write to it.
 func TestACommandDiesWithItsSidecar(t *testing.T) {
 	cmd, out := sidecarOf(t, roleDeaf)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	if _, err := io.ReadAll(out); err != nil {
 		t.Error(err)
 	}
@@ -447,9 +439,7 @@ func TestACommandDiesWithItsSidecar(t *testing.T) {
 func TestASidecarThatIsToldToEndEndsItsCommandInGoodOrder(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		cmd, out := sidecarOf(t, roleObey)
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Signal(s))
 		said, err := io.ReadAll(out)
 		if err != nil || string(said) != "got terminated\n" {
 			t.Errorf("%v: it said %q, %v", s, said, err)

@@ -43,9 +43,7 @@ func TestTheExampleInPythonWorksWhileItsReplicaLeadsAndThenSaysSo(t *testing.T) 
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 		return bufio.NewReader(out)
 	}
@@ -55,9 +53,7 @@ func TestTheExampleInPythonWorksWhileItsReplicaLeadsAndThenSaysSo(t *testing.T) 
 	program := exec.Command(python, "../../../../examples/sidecar/poll.py")
 	said := start(program, program.StdoutPipe, "ZONELECT_URL=http://"+address, "POLL=0.1", "http_proxy=http://127.0.0.1:1")
 	token := await(t, said, `^leading with token (\d+)\n`)
-	if err := program.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, program.Process.Signal(syscall.SIGTERM))
 	if last, err := io.ReadAll(said); err != nil || string(last) != "stopped with token "+token+"\n" {
 		t.Errorf("it said %q, %v", last, err)
 	}

@@ -35,9 +35,7 @@ func TestAProcessIsReadWhateverItsName(t *testing.T) {
 func TestOnlyOneReapsWhatIsLeftBehind(t *testing.T) {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	awaitEnd(cmd.Process.Pid)
 	p := &process{reaped: true}
 	if p.pass(syscall.SIGCHLD); gone(cmd.Process.Pid) {
@@ -52,18 +50,12 @@ func TestOnlyOneReapsWhatIsLeftBehind(t *testing.T) {
 // TestWhatIsLeftBehindIsKilledByGroups: else processes that fork faster than they are found live
 // on. The child of the one that is found is killed in the same stroke.
 func TestWhatIsLeftBehindIsKilledByGroups(t *testing.T) {
-	if err := adopt(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, adopt())
 	cmd := exec.Command("sh", "-c", "sleep 60 & echo $!; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	var pid int
 	if _, err := fmt.Fscanln(out, &pid); err != nil {
 		t.Fatal(err)

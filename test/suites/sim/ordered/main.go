@@ -43,7 +43,8 @@ var edits = []edit{
 	// Where a range over a map begins, and package math/rand.
 	{"internal/runtime/maps/table.go", `(?m)^\tit\.entryOffset = rand\(\)\n\tit\.dirOffset = rand\(\)\n`,
 		"\tit.entryOffset = simChoose()\n\tit.dirOffset = simChoose()\n"},
-	{"internal/runtime/maps/table.go", `(?m)^func \(it \*Iter\) Init\(`, "//go:linkname simChoose runtime.simChoose\nfunc simChoose() uint64\n\n${0}"},
+	{"internal/runtime/maps/table.go", `(?m)^func \(it \*Iter\) Init\(`,
+		"//go:linkname simChoose runtime.simChoose\nfunc simChoose() uint64\n\n${0}"},
 	{"math/rand/rand.go", `(?m)^//go:linkname runtime_rand runtime\.rand\n`, "//go:linkname runtime_rand runtime.simChoose\n"},
 	{"math/rand/v2/rand.go", `(?m)^//go:linkname runtime_rand runtime\.rand\n`, "//go:linkname runtime_rand runtime.simChoose\n"},
 	// Timers for the same moment.

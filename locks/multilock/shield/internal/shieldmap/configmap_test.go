@@ -31,7 +31,8 @@ func newMap(t *testing.T) (*apitest.Server, *ConfigMap, *[]string) {
 		*sent = append(*sent, verb+" "+path)
 		return 0, nil
 	}
-	m, err := New(ownerref.Config{Core: apitest.Wire(t, server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}, nil, logr.Discard())
+	core := apitest.Wire(t, server, corev1.SchemeGroupVersion)
+	m, err := New(ownerref.Config{Core: core, Namespace: "ns", Name: "lock"}, nil, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,8 @@ func TestTheShieldsLife(t *testing.T) {
 	m.labels = map[string]string{"team": "a"}
 	r := up(t, m, "a")
 	s := StateOf(r)
-	if r.Kind != ownerref.Shield || r.Object.Labels["team"] != "a" || s.Armed || !r.Has(presenceOf("a")) || s.Stage.Phase != record.PhaseDual || r.UID == "" || r.Number == 0 {
+	made := r.Kind == ownerref.Shield && r.UID != "" && r.Number != 0 && r.Object.Labels["team"] == "a" && r.Has(presenceOf("a"))
+	if !made || s.Armed || s.Stage.Phase != record.PhaseDual {
 		t.Fatalf("put up %+v", r)
 	}
 	s = s.With(presenceOf("b")).Remember(podOf("old"))
@@ -194,7 +196,9 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 	arm := one
 	arm.Armed = true
 	sealing := State{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
-	read := ownerref.Recognize
+	read, on := ownerref.Recognize, apitest.ConfigMap
+	unarmed, copied := notes{record.AnnotationShieldArmed: "false"}, notes{record.AnnotationShieldArmed: "else"}
+	node := metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}
 	a := apitest.LeaseRef("lock.a", "lease-a")
 	many := one
 	for i := range record.MaxLegacyPods + 1 {
@@ -210,14 +214,14 @@ func TestWhatMustNotBeIsNotSent(t *testing.T) {
 
 		"change nothing":                 {changed(read(nil), one), "it is absent"},
 		"change a record made up":        {changed(ownerref.Record{Kind: ownerref.Shield}, one), "was not read from"},
-		"change a legacy lock":           {changed(read(apitest.ConfigMap(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
-		"change what is not a lock":      {changed(read(holding(other, apitest.ConfigMap(nil))), one), "holds data"},
-		"take the last presence":         {changed(read(apitest.ConfigMap(dual, a)), State{Armed: true}), "forever"},
-		"seal what is not armed":         {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "false"}, a)), sealing), "only an armed shield"},
-		"seal what was not here sealed":  {changed(read(apitest.ConfigMap(notes{record.AnnotationShieldArmed: "else"})), sealing), "only an armed shield"},
+		"change a legacy lock":           {changed(read(on(nil, apitest.PodRef("p", "pu"))), one), "it is legacy"},
+		"change what is not a lock":      {changed(read(holding(other, on(nil))), one), "holds data"},
+		"take the last presence":         {changed(read(on(dual, a)), State{Armed: true}), "forever"},
+		"seal what is not armed":         {changed(read(on(unarmed, a)), sealing), "only an armed shield"},
+		"seal what was not here sealed":  {changed(read(on(copied)), sealing), "only an armed shield"},
 		"remove nothing":                 {removed(read(nil)), "it is absent"},
-		"remove what is not a lock":      {removed(read(holding(other, apitest.ConfigMap(nil)))), "holds data"},
-		"remove a lock of another owner": {removed(read(apitest.ConfigMap(nil, metav1.OwnerReference{Kind: "Node", Name: "n", UID: "u"}))), "Node n"},
+		"remove what is not a lock":      {removed(read(holding(other, on(nil)))), "holds data"},
+		"remove a lock of another owner": {removed(read(on(nil, node))), "Node n"},
 		"remove a record made up":        {removed(ownerref.Record{Kind: ownerref.Legacy, UID: "u"}), "not ours"},
 	} {
 		t.Run(name, func(t *testing.T) {

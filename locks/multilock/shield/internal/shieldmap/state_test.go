@@ -39,10 +39,9 @@ func TestAStateIsAValue(t *testing.T) {
 	a := presenceOf("a")
 	one := s.With(a)
 	two, other := one.With(presenceOf("b")), one.With(presenceOf("c"))
-	for want, got := range map[string]State{"[]": s, "[lock.a/lease-a]": one, "[lock.a/lease-a lock.b/lease-b]": two, "[lock.a/lease-a lock.c/lease-c]": other} {
-		if fmt.Sprint(got.Presences) != want {
-			t.Errorf("got %v, want %s", got.Presences, want)
-		}
+	const want = "[] [lock.a/lease-a] [lock.a/lease-a lock.b/lease-b] [lock.a/lease-a lock.c/lease-c]"
+	if got := fmt.Sprint(s.Presences, one.Presences, two.Presences, other.Presences); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if again := two.With(ownerref.Owner{Name: "renamed", UID: a.UID}); len(again.Presences) != 2 {
 		t.Errorf("twice the same presence: %v", again)
