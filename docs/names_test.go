@@ -162,3 +162,11 @@ func TestTheTableOfKubernetesHasTheVersionsThatAreTested(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "compatibility.md"), "\n## Kubernetes\n")
 	equal(t, "versions of Kubernetes", found(t, `[ |](1\.\d+\.\d+)\b`, section), tested)
 }
+
+// TestTheReferenceHasEachCause of a takeover, and no other.
+func TestTheReferenceHasEachCause(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "reference.md"), "\n## Causes\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	is := found(t, `Cause = "([a-z]+)"`, read(t, "../election/status/status.go"))
+	equal(t, "causes", found(t, "(?m)^\\| `([a-z]+)` \\|", section), is)
+}
