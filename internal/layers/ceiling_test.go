@@ -25,19 +25,19 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         20420, // without comments and blanks
+	"lines of code":         20276, // without comments and blanks
 	"lines of tests":        43899,
-	"tokens of code":        154111,
-	"tokens of tests":       381421,
-	"words of Markdown":     27950,
+	"tokens of code":        152260,
+	"tokens of tests":       376951,
+	"words of Markdown":     28000,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields
-	"options":               19,  // fields of operator.Options
+	"options":               18,  // fields of operator.Options
 	"flags":                 13,  // of an operator
 	"packages of internal":  15,  // the root module's
-	"lines of over 140":     463,
+	"lines of over 140":     0,
 	"lines of an afternoon": 2814, // of the files of docs/reading.md
-	"files of over 500":     6,
+	"files of over 500":     0,
 }
 
 func TestWhatThereIsStaysBelowTheCeiling(t *testing.T) {

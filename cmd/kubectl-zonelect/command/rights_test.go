@@ -89,7 +89,8 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 
 // TestWhoeverLacksARightIsToldTheRoleThatHasIt, on an error and on a note.
 func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
-	const bind = "ClusterRole zonelect-%[1]s grants that: kubectl apply -k 'https://github.com/zonelect/zonelect//config/people/%[1]s?ref=main'" +
+	const bind = "ClusterRole zonelect-%[1]s grants that:" +
+		" kubectl apply -k 'https://github.com/zonelect/zonelect//config/people/%[1]s?ref=main'" +
 		" && kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
 	inNamespace := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "rolebinding", " -n ns") }
 	inCluster := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "clusterrolebinding", "") }

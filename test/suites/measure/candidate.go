@@ -62,7 +62,8 @@ func attending(cfg *rest.Config, name, identity string, leading func(context.Con
 	if err != nil {
 		return elector{}, err
 	}
-	pod, err := client.CoreV1().Pods("default").Create(context.Background(), testbed.PodManifest("za", identity, "default", nil), metav1.CreateOptions{})
+	pod := testbed.PodManifest("za", identity, "default", nil)
+	pod, err = client.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
 	if err != nil {
 		return elector{}, err
 	}
