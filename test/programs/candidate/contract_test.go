@@ -46,7 +46,7 @@ func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flag, value := range map[string]string{
-		"kubeconfig": "string", "server": "strings", "namespace": `string .*\(default "default"\)`,
+		"kubeconfig": "string", "server": "string", "namespace": `string .*\(default "default"\)`,
 		"lock": "string", "identity": "string", "pod-name": "string", "pod-uid": "string", "node-name": "string", "zone": "string",
 		"mode": `string .*\(default "lease"\)`, "legacy-kind": "string", "legacy-name": "string",
 		"lease-duration": `duration .*\(default 15s\)`, "renew-deadline": `duration .*\(default 10s\)`,

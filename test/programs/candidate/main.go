@@ -36,6 +36,7 @@ import (
 type options struct {
 	operator.Options
 	kubeconfig string
+	server     string
 	locks      int
 	shared     bool
 	stopDelay  time.Duration
@@ -52,6 +53,7 @@ func parse(args []string) (options, error) {
 	l := &o.Legacy
 	f := pflag.NewFlagSet("candidate", pflag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	f.StringVar(&o.server, "server", "", "API server URL; overrides the kubeconfig's")
 	f.StringVar(&o.Namespace, "namespace", "default", "namespace of the lock")
 	f.StringVar(&o.Name, "lock", "", "name of the lock")
 	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
@@ -124,6 +126,9 @@ func campaign(ctx context.Context, o options) error {
 	var err error
 	if o.Config, err = environment.RESTConfig(o.kubeconfig); err != nil {
 		return err
+	}
+	if o.server != "" {
+		o.Config.Host = o.server
 	}
 	traces, closeTraces, err := tracing(ctx, o.traces)
 	if err != nil {

@@ -342,8 +342,7 @@ var ofElections = []mutant{
 		"election/guardian.go", `case e.early:`, `case e.early && l.cause == nil:`,
 		"election/TestATermThatTheGuardianLosesAsItStopsIsTrustedNoMore"},
 	{"guardian", "work begins before the guardian allows it",
-		"election/guardian.go", `case !p.Granted:
-		s.report.waiting(p.Why)`, `case false:`,
+		"election/guardian.go", `case !p.Granted:`, `case !is && !p.Granted:`,
 		"election/TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile"},
 	{"guardian", "a term goes on that the guardian has lost",
 		"election/guardian.go", `early := ctx.Err() == nil`, `early := false`,
