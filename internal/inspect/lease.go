@@ -138,20 +138,13 @@ func (e Election) State(now time.Time) (state State, note string) {
 		return Held, ""
 	case lasts <= 0:
 		return Stale, joined(seen, "the Lease does not say how long it lasts, so that no candidate takes it from its holder")
-	case r.RenewTime.IsZero():
-		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:
-		return Stale, joined(seen, inTheFuture(age))
+		const future = "the last renewal is %s in the future by the clock of this machine: the clocks differ"
+		return Stale, joined(seen, fmt.Sprintf(future, duration.HumanDuration(age.Abs())))
 	default:
 		const old = "the last renewal is %s old by the clock of this machine, which may differ from the holder's"
 		return Stale, joined(seen, fmt.Sprintf(old, duration.HumanDuration(age)))
 	}
-}
-
-// inTheFuture says that a renewal of that age, which is negative, is in the future.
-func inTheFuture(age time.Duration) string {
-	return fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ",
-		duration.HumanDuration(age.Abs()))
 }
 
 func stateOfEmpty(token, released uint64) (state State, note string) {

@@ -37,10 +37,6 @@ type Failover struct {
 	NobodyLedMilliseconds *int64 `json:"nobodyLedMilliseconds,omitempty"`
 }
 
-// ahead reports whether a time is in the future by more than what times in whole seconds and
-// small differences of clocks explain.
-func ahead(age time.Duration) bool { return age < -time.Second }
-
 // vacancy says whether nobody leads.
 func (s *Status) vacancy(r locks.Record, now time.Time) *Vacancy {
 	v := &Vacancy{Since: stamp(r.RenewTime)}
@@ -51,7 +47,7 @@ func (s *Status) vacancy(r locks.Record, now time.Time) *Vacancy {
 	default:
 		return nil
 	}
-	if ahead(now.Sub(r.RenewTime)) {
+	if now.Sub(r.RenewTime) < -time.Second { // whole seconds and small differences of clocks do not explain that
 		v.Since = nil
 	}
 	v.Last, v.LastZone = r.Details.Holder, r.Details.Zone

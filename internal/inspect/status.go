@@ -54,21 +54,15 @@ func (e Election) Status(now time.Time) Status {
 	s.checkWork()
 	s.LastFailover, s.Vacancy = lastFailover(r), s.vacancy(r, now)
 	s.checkVacancy()
-	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
-		s.Note("%s", inTheFuture(age))
-	}
 	if d, ours := DetailsOf(r); ours && d.Refused != "" {
 		s.Note("%s was asked to hand over, but still leads: %s", d.Holder, d.Refused)
 	}
 	return s
 }
 
-// Holder returns the candidate that holds the Lease. A candidate that has not announced
-// itself has only an identity. Without a leader it is zero.
+// Holder returns the candidate that holds the Lease, which somebody must. A candidate that has not
+// announced itself has only an identity.
 func (s *Status) Holder() Candidate {
-	if s.Leader == nil {
-		return Candidate{}
-	}
 	if i := slices.IndexFunc(s.Candidates, func(c Candidate) bool { return c.Identity == s.Leader.Identity }); i >= 0 {
 		return s.Candidates[i]
 	}

@@ -206,9 +206,6 @@ func (a *auditCommand) print(all auditReport) error {
 	return errors.Join(err, say(out, "%s, %s, %s\n", n, inspect.Many(all.Problems, "problem"), warnings))
 }
 
-// mostOfAKind is how many elections a finding lists. JSON has all.
-const mostOfAKind = 20
-
 // tellGroups prints the findings by check: problems first, then warnings and notes.
 func tellGroups(a *auditCommand, all auditReport) {
 	groups := map[doctor.Finding][]string{} // without a text
@@ -229,10 +226,6 @@ func tellGroups(a *auditCommand, all auditReport) {
 	for _, f := range slices.SortedFunc(maps.Keys(groups), func(x, y doctor.Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.Result), slices.Index(order, y.Result)), cmp.Compare(x.Check, y.Check))
 	}) {
-		texts := groups[f]
-		if more := len(texts) - mostOfAKind; more > 0 {
-			texts = append(texts[:mostOfAKind], fmt.Sprintf("and %d more, see -o json", more))
-		}
-		tellFinding(a.env.streams.Out, f, texts...)
+		tellFinding(a.env.streams.Out, f, groups[f]...)
 	}
 }

@@ -142,10 +142,6 @@ func legacyCell(l *inspect.Legacy) string {
 		return ""
 	case l.Holder != "":
 		return l.Holder
-	case l.Lingering != "":
-		return string(l.Kind) + " (deleted)"
-	case l.Kind == ownerref.Shield && !l.Armed:
-		return "shield (not armed)"
 	}
 	return string(l.Kind)
 }

@@ -187,14 +187,12 @@ func (c cluster) legacyPod(ctx context.Context, e inspect.Election) doctor.Fact[
 func (c cluster) rightsOf(ctx context.Context, account string, l doctor.Lock) doctor.Fact[[]doctor.Right] {
 	return read(c, func() ([]doctor.Right, error) {
 		needs := l.Needs()
-		for i, r := range needs {
+		for i := range needs {
 			const accounts = "system:serviceaccounts"
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:   "system:serviceaccount:" + l.Namespace + ":" + account,
-				Groups: []string{accounts, accounts + ":" + l.Namespace, "system:authenticated"},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: l.Namespace, Verb: r.Verb, Group: r.Group, Version: "v1", Resource: r.Resource, Name: r.Name,
-				},
+				User:               "system:serviceaccount:" + l.Namespace + ":" + account,
+				Groups:             []string{accounts, accounts + ":" + l.Namespace, "system:authenticated"},
+				ResourceAttributes: &needs[i].ResourceAttributes,
 			}}
 			answer := &authorizationv1.SubjectAccessReview{}
 			err := rawapi.Request(c.authorization, http.MethodPost, apierror.SubjectAccessReviews, "").Body(review).Do(ctx).Into(answer)

@@ -129,10 +129,8 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 			annotate(lease, record.AnnotationRefused, "") // a leader that stays writes it again
 			return nil
 		})
-		waiting, cancel := context.WithTimeout(ctx, e.timeout)
-		defer cancel()
 		said := e.env.waiting("waiting up to %s for %s to leave zone %s\n", e.timeout, inspect.Many(len(leaving), "leader"), e.zone)
-		err := cmp.Or(e.cluster.await(waiting, leaving), ctx.Err())
+		err := cmp.Or(e.cluster.await(ctx, e.timeout, leaving), ctx.Err())
 		said()
 		if err != nil {
 			return err

@@ -106,10 +106,8 @@ func (h *handover) ask(ctx context.Context, m *move, request string) error {
 
 // await waits until another candidate leads, and names it.
 func (h *handover) await(ctx context.Context, m *move, request string) error {
-	waiting, cancel := context.WithTimeout(ctx, h.timeout)
-	defer cancel()
 	said := h.env.waiting("waiting up to %s for %s to hand lock %s over\n", h.timeout, m.from.Identity, m.Name)
-	err := h.cluster.await(waiting, []*move{m})
+	err := h.cluster.await(ctx, h.timeout, []*move{m})
 	said()
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"errors"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -51,8 +52,11 @@ func (m *move) see(r locks.Record) {
 	}
 }
 
-// await looks at the Leases until each move is over. It also returns when ctx ends, which is not an error.
-func (c cluster) await(ctx context.Context, moves []*move) error {
+// await looks at the Leases until each move is over. It also returns after the timeout or when ctx ends, which is not
+// an error.
+func (c cluster) await(ctx context.Context, timeout time.Duration, moves []*move) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	for ; ctx.Err() == nil; _ = sleep.For(ctx, lookInterval/2) {
 		pending := map[types.NamespacedName]*move{}
 		for _, m := range moves {

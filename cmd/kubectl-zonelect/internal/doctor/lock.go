@@ -103,8 +103,6 @@ func (l Lock) stateFinding() Finding {
 		}
 		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, "+
 			"see the checks candidates and rights, and the candidates' logs; %s", l.lasts(), watch)
-	case inspect.Expired:
-		return say(Problem, "%s held the lock last, and nobody took it: %s", *s.Leader, note).do(candidates)
 	case inspect.Absent:
 		return l.absent()
 	case inspect.Cleared:

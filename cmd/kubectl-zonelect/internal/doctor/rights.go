@@ -6,18 +6,17 @@ package doctor
 import (
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-// Right is a permission that candidates need.
+// Right is a permission that candidates need. Its name is empty if it is needed for all names.
 type Right struct {
-	Verb     string
-	Group    string
-	Resource string
-	Name     string // empty if it is needed for all names
-	Vital    bool   // nobody can lead without it
-	Allowed  bool
+	authorizationv1.ResourceAttributes
+	Vital   bool // nobody can lead without it
+	Allowed bool
 }
 
 // String names the permission as 'kubectl auth can-i' takes it.
@@ -31,7 +30,8 @@ func (l Lock) Needs() []Right {
 	var all []Right
 	need := func(group, resource, name string, verbs ...string) {
 		for _, verb := range verbs {
-			r := Right{Verb: verb, Group: group, Resource: resource, Name: name, Vital: true}
+			r := Right{Vital: true}
+			r.Namespace, r.Verb, r.Group, r.Version, r.Resource, r.Name = l.Namespace, verb, group, "v1", resource, name
 			if verb == apierror.Create || verb == apierror.List {
 				r.Name, r.Vital = "", group == "" || verb == apierror.Create && l.Lease == nil
 			}
