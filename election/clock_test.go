@@ -92,6 +92,18 @@ func TestS2WhereTheClockIsUnsureTimeCountsAsElapsed(t *testing.T) {
 	}
 }
 
+// TestS1AnEndedTrustIsNotExtended by an acknowledged renewal: the timer may end it in between.
+func TestS1AnEndedTrustIsNotExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock{asleep: func() suspension { return suspension{} }}
+		trust := newTrust(c, c.now(), 10*time.Second, time.Second, func() {})
+		trust.end()
+		if trust.extend(c.now(), 10*time.Second); trust.left() > 0 {
+			t.Errorf("the term is trusted for %v after its end", trust.left())
+		}
+	})
+}
+
 // TestS2AnUnsureClockCountsAgainstTheHolder: of the most that it may have slept, and the least.
 func TestS2AnUnsureClockCountsAgainstTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

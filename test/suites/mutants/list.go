@@ -33,7 +33,7 @@ var ofElections = []mutant{
 		"election/TestS1NothingThatHangsHidesTheEndOfTrust"},
 	{"S1", "a late answer extends a trust that has ended",
 		"election/term.go", `if before > 0 {`, `if true {`,
-		"election/TestS1TrustThatRanOutDoesNotComeBack"},
+		"election/TestS1AnEndedTrustIsNotExtended"},
 	{"S1", "an answer with the version that was there before acknowledges a write",
 		"internal/record/shows.go", `case answer.Version.Number <= replaced.Number:`, `case answer.Version.Number < replaced.Number:`,
 		"internal/record/TestAnAnswerAcknowledgesOnlyTheWriteThatItShows"},
