@@ -144,7 +144,7 @@ func (e *requestError) judgeForbidden(o Object, verb string, status metav1.Statu
 
 // grant says how to get the permission.
 func (m Missing) grant() string {
-	what, role := m.Resource.String(), "ClusterRole"
+	what, role := m.String(), "ClusterRole"
 	if m.Namespace != "" {
 		what, role = fmt.Sprintf("%s in namespace %q", what, m.Namespace), "Role"
 	}
