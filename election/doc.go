@@ -122,6 +122,9 @@ package election
 //
 //	claim.go       following.answeredClaim  the answer to an acquisition
 //	leadership.go  run.begin                a term that was won
+//	leadership.go  leadership.keep          whether a renewal is due
+//	leadership.go  leadership.renew         what it says
+//	requester.go   requester.received       its answer comes back to the loop
 //	leadership.go  leadership.answered      the answer to a renewal or a read
 //	leadership.go  leadership.renewed       an acknowledged renewal extends the trust
 //	exchange.go    exchange.trustedFrom     from when that trust counts

@@ -109,8 +109,8 @@ func (r *run) begin(won acquisition) {
 }
 
 // keep does what is due in a term whose lock is kept, and returns by when to look again. It
-// checks the trust first, before it sends anything (S1). due does what is due in one state
-// only.
+// checks the trust first, before it sends anything (S1). The states verifying, adopting, leading
+// and stopping call it; due does what is due in one of them only.
 func (l *leadership) keep(due func(now time.Time) time.Time) time.Time {
 	now, left := time.Now(), l.trust.left()
 	if left <= 0 {

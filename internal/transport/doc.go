@@ -17,7 +17,8 @@
 //     read after a request that timed out, after a refusal (429, or 5xx), and after a 401, because a
 //     client certificate belongs to its connection. A write goes once.
 //   - The connections on which the server was heard from last are kept until it was heard from on others.
-//     Refusals have a request doubt them once in a Patience: each handshake loads the server.
+//     A refusal costs them, because another server may be well. Further ones do so after pauses that
+//     grow from half an AttemptTimeout to a Patience: each handshake loads the server.
 //   - Every TCP connection has SO_LINGER 0: closing it discards what the kernel
 //     has not delivered yet, so that the write of a term that is over is not
 //     delivered later. What is on the wire by then cannot be called back.

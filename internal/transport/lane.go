@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/internal/transport/live"
 )
@@ -26,7 +28,12 @@ type lane struct {
 	kept    *http.Transport // its connections serve the requests that doubt nothing
 	heard   time.Time       // when one of them last brought the answer to a request that was sent after doubted
 	doubted time.Time       // what was sent before this proves nothing
-	left    time.Time       // when a refusal last cost the connections
+	stays   time.Time       // no refusal costs the connections before this
+	rests   *backoff.ExponentialBackOff
+}
+
+func newLane(open func() *http.Transport, o Options) *lane {
+	return &lane{open: open, options: o, kept: open(), rests: sleep.Delays(o.AttemptTimeout/2, o.Patience)}
 }
 
 // answer is the outcome of a request on the connections of a pool.
@@ -98,8 +105,11 @@ func (l *lane) note(req *http.Request, a answer, sent time.Time) {
 	switch {
 	case a.resp.StatusCode == http.StatusUnauthorized: // a rotated client certificate needs another connection
 		l.doubted = now
-	case refuses(a.resp.StatusCode) && (l.left.IsZero() || now.Sub(l.left) > l.options.Patience): // else handshakes would load the server
-		l.doubted, l.left = now, now
+	case refuses(a.resp.StatusCode) && now.After(l.stays): // else handshakes would load the server
+		if now.Sub(l.stays) > l.options.Patience {
+			l.rests.Reset()
+		}
+		l.doubted, l.stays = now, now.Add(l.rests.NextBackOff())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // answers answers with a status and the server's name.
@@ -69,6 +70,18 @@ func TestAServerThatGoesOnRefusingPaysForFewHandshakes(t *testing.T) {
 	}
 	if n := dials.Load(); n < 2 || n > 5 { // net/http gives up a connection that is not written to for 50 ms
 		t.Errorf("%d dials", n)
+	}
+}
+
+// TestAServerThatGoesOnRefusingIsLeftAgain within a Patience: a dial may reach it once more.
+func TestAServerThatGoesOnRefusingIsLeftAgain(t *testing.T) {
+	unwell, o := serve(t, true, 0, answers(http.StatusTooManyRequests, "")), calm()
+	o.AttemptTimeout, o.Patience = 40*time.Millisecond, time.Hour
+	url, tr, _ := virtual(t, o, unwell, unwell, unwell, unwell, serve(t, true, 0, named("well")))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for mustGet(t, ctx, tr, url) != "well" {
+		time.Sleep(time.Millisecond)
 	}
 }
 

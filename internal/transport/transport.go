@@ -139,7 +139,7 @@ func newPool(d *dialer) (*pool, error) {
 			DisableCompression:  d.auth.DisableCompression,
 		}
 	}
-	apart := func() *lane { return &lane{open: open, options: d.options, kept: open()} }
+	apart := func() *lane { return newLane(open, d.options) }
 	p := &pool{dial: d, main: apart(), aside: apart(), watches: open()}
 	p.watches.DisableKeepAlives = true
 	return p, nil

@@ -40,8 +40,8 @@ func PreviousOf(free Freeing, now time.Time) locks.Previous {
 	return p
 }
 
-// Renewal is the record that continues a term. It notes what the acquisition could not know
-// about the term.
+// Renewal is the record that continues a term: base, with these details, this lease and a renewTime
+// that differs from base's. It notes what the acquisition could not know about the term.
 func Renewal(base locks.Record, details locks.Details, lease time.Duration, wall time.Time) locks.Record {
 	r := base
 	r.Holder, r.LeaseDuration = details.Holder, lease
