@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // answers answers with a status and the server's name.
@@ -69,6 +70,19 @@ func TestAServerThatGoesOnRefusingPaysForFewHandshakes(t *testing.T) {
 	}
 	if n := dials.Load(); n < 2 || n > 5 { // net/http gives up a connection that is not written to for 50 ms
 		t.Errorf("%d dials", n)
+	}
+}
+
+// TestAServerThatRefusesAgainAfterAPatienceIsLeftAgain, and not before.
+func TestAServerThatRefusesAgainAfterAPatienceIsLeftAgain(t *testing.T) {
+	url, tr, _ := virtual(t, calm(), serve(t, true, 0, answers(http.StatusServiceUnavailable, "")))
+	l := tr.pool.main
+	for want, ago := range map[bool]time.Duration{true: l.options.Patience + time.Second, false: l.options.Patience - time.Minute} {
+		l.doubted, l.left = time.Time{}, time.Now().Add(-ago)
+		mustGet(t, t.Context(), tr, url)
+		if doubts := !l.doubted.IsZero(); doubts != want {
+			t.Errorf("%v after the last: it doubts the connection: %v", ago, doubts)
+		}
 	}
 }
 
