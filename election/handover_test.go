@@ -16,6 +16,7 @@ import (
 	"github.com/zonelect/zonelect/internal/requests"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/zone"
 )
 
 // crowd tells the candidates that join it who campaigns.
@@ -138,6 +139,20 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 		s.handsOver(a, tc.to)
 		if got := s.record().Details.Handover.To; got != tc.want {
 			s.T.Errorf("handed over to %q, want %q", got, tc.want)
+		}
+	})
+}
+
+// TestALeaderHandsOverWithinAPreferredZone: it gives the lock up, and its zone has not failed.
+func TestALeaderHandsOverWithinAPreferredZone(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b", "c")
+		all.peers[1].Zone = "z-a"
+		order := zone.Order{Preferred: []string{"z-a"}}
+		a := s.leader("a", all.join, func(c *election.Config) { c.TakeoverDelay = order.TakeoverDelay })
+		s.handsOver(a, locks.Successor{})
+		if got := s.record().Details.Handover.To; got != "b" {
+			t.Errorf("handed over to %q, want b", got)
 		}
 	})
 }

@@ -78,6 +78,31 @@ func TestAGuardedClientReadsFromTheCache(t *testing.T) {
 	}
 }
 
+// TestAGuardedClientHasConnectionsOfItsOwn, whatever HTTP client the manager's own has: that guards nothing.
+func TestAGuardedClientHasConnectionsOfItsOwn(t *testing.T) {
+	var with client.Options
+	o := options()
+	o.Client.HTTPClient = &http.Client{}
+	o.NewClient = func(config *rest.Config, made client.Options) (client.Client, error) {
+		with = made
+		return client.New(config, made)
+	}
+	m, err := NewManager(nowhere, o, self)
+	must(t, err)
+	if _, err = m.GuardedClient(); err != nil || with.HTTPClient != nil {
+		t.Errorf("%v; it is made with %+v", err, with)
+	}
+}
+
+// TestTheElectionIsWhereLeaderElectionConfigSays, and not where the manager works.
+func TestTheElectionIsWhereLeaderElectionConfigSays(t *testing.T) {
+	o := options()
+	o.LeaderElectionConfig = &rest.Config{Host: "ftp://elsewhere"}
+	if _, err := NewManager(nowhere, o, self); err == nil || !strings.Contains(err.Error(), "ftp://elsewhere") {
+		t.Errorf("it is somewhere else: %v", err)
+	}
+}
+
 func TestAManagerWithoutElectionIsControllerRuntimes(t *testing.T) {
 	o := options()
 	o.LeaderElection = false

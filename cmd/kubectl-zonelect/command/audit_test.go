@@ -128,6 +128,22 @@ func TestAuditSaysOnceWhatIsMissing(t *testing.T) {
 	})
 }
 
+// TestTheTimeThatTheSecondLookTakesIsNoTimeOfWatching: a list may take long, and the Lease was read before.
+func TestTheTimeThatTheSecondLookTakesIsNoTimeOfWatching(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.elected("ns", "op")
+		w.server.Before = func(_, path string) (int, apitest.Object) {
+			if strings.HasSuffix(path, "/configmaps") {
+				time.Sleep(10 * time.Second)
+			}
+			return 0, nil
+		}
+		if r := w.run("audit", "--for", "10s"); r.code != 0 || !strings.Contains(r.out, "no renewal was seen in 10s of watching") {
+			t.Errorf("exit code %d, and for a lease of 15s: %s", r.code, r.out)
+		}
+	})
+}
+
 // TestAThousandLeasesCostNothingButPagesOfLists: Leases, ConfigMaps and Endpoints twice, and the pods, in pages of 500.
 func TestAThousandLeasesCostNothingButPagesOfLists(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {

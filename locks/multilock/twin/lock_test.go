@@ -6,6 +6,7 @@ package twin
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -259,4 +260,25 @@ func TestAVersionOfAnotherLockIsNotWrittenUpon(t *testing.T) {
 	if writes := legacy.Calls("write"); err == nil || errors.Is(err, locks.ErrConflict) || writes != 0 {
 		t.Errorf("ended with %v after %d writes", err, writes)
 	}
+}
+
+// TestARecordThatIsWrittenSinceThePhaseWasReadStays: the phase goes back to dual between the two reads.
+func TestARecordThatIsWrittenSinceThePhaseWasReadStays(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		s.start("a")
+		s.RefuseTo("update", legacyPath)
+		s.phase(record.PhaseClean)
+		s.Refuses(nil)
+		requests := 0
+		twin := s.lock("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if requests++; requests == 2 {
+				s.phase(record.PhaseDual)
+				time.Sleep(time.Second) // in which the leader writes the record again
+			}
+			s.Server.ServeHTTP(w, r)
+		}))
+		if err := twin.clearLegacyRecord(s.T.Context(), locks.Term{Holder: "a"}); err != nil || requests != 2 {
+			t.Errorf("%d requests, %v: two reads, and no write", requests, err)
+		}
+	})
 }

@@ -395,6 +395,26 @@ func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
 	}
 }
 
+// TestTheStopGraceOfACommandThatStartsLateIsOver: it counts from the end of trust.
+func TestTheStopGraceOfACommandThatStartsLateIsOver(t *testing.T) {
+	b, grace, deadline := newBench(t, roleDeaf), time.Second, 500*time.Millisecond
+	timing := election.Timing{
+		LeaseDuration: 2 * time.Second, RenewDeadline: deadline, RenewInterval: deadline / 5, StopGrace: grace, Exclusive: true,
+	}
+	b.options.Timing = timing
+	_ = operator.Run(t.Context(), "op", func(ctx context.Context, term election.Term) error {
+		b.refuses.Store(true)
+		r, starts := &runner{argv: b.options.command, out: b.options.out, timing: timing, log: logr.Discard()}, time.Now().Add(deadline+grace)
+		r.mu.Lock()
+		time.AfterFunc(time.Until(starts), r.mu.Unlock)
+		_ = r.lead(ctx, term)
+		if had := time.Since(starts); had >= most(grace) {
+			t.Errorf("it had %v more", had)
+		}
+		return election.ErrUnfinished // which ends the election
+	}, b.options.Options)
+}
+
 func TestWhatEndsWhileNoCommandRunsIsReaped(t *testing.T) {
 	orphan := exec.Command("true")
 	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

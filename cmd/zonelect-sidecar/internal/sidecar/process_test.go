@@ -70,3 +70,15 @@ func TestWhatIsLeftBehindIsKilledByGroups(t *testing.T) {
 		t.Errorf("its child ended with %#x, want SIGKILL", status)
 	}
 }
+
+// TestWhereNobodyCanLookSomethingMayBeLeft: this process may have no file descriptor for a moment.
+func TestWhereNobodyCanLookSomethingMayBeLeft(t *testing.T) {
+	var all syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &all))
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: all.Max}))
+	left := leftBehind()
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &all))
+	if !left {
+		t.Error("without a file descriptor it takes nothing to be left")
+	}
+}
