@@ -28,7 +28,7 @@ var ceiling = map[string]int{
 	"lines of code":         20276, // without comments and blanks
 	"lines of tests":        43899,
 	"tokens of code":        152260,
-	"tokens of tests":       377223,
+	"tokens of tests":       378158,
 	"words of Markdown":     28001,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields
