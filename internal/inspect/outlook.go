@@ -64,30 +64,6 @@ func (s *Status) vacancy(r locks.Record, now time.Time) *Vacancy {
 	return v
 }
 
-// NobodyLeads begins the warning that it is certain that nobody leads.
-const NobodyLeads = "nobody leads"
-
-// checkVacancy warns if it is certain that nobody leads, and tells since when.
-func (s *Status) checkVacancy() {
-	v := s.Vacancy
-	if v == nil || v.Uncertain {
-		return
-	}
-	since, then := "", ""
-	if v.Since != nil {
-		since, then = " since "+v.Since.UTC().Format(time.RFC3339), " then"
-	}
-	last := Leader{Identity: v.Last, Zone: v.LastZone}
-	switch {
-	case s.State == Expired:
-		s.Warn(NobodyLeads+"%s: %s renewed the lock for the last time%s, and its lease has run out", since, last, then)
-	case s.State == Released && v.Last != "":
-		s.Warn(NobodyLeads+"%s: %s released the lock%s, and nobody has taken it", since, last, then)
-	default:
-		s.Warn(NobodyLeads+"%s", since)
-	}
-}
-
 // handoverLimit is for how long nobody may lead while a leader hands its lock over. If it took
 // longer, nobody was there to take it.
 const handoverLimit = time.Second

@@ -53,7 +53,6 @@ func (e Election) Status(now time.Time) Status {
 	}
 	s.checkWork()
 	s.LastFailover, s.Vacancy = lastFailover(r), s.vacancy(r, now)
-	s.checkVacancy()
 	if d, ours := DetailsOf(r); ours && d.Refused != "" {
 		s.Note("%s was asked to hand over, but still leads: %s", d.Holder, d.Refused)
 	}

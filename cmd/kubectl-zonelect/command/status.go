@@ -6,7 +6,6 @@ package command
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -148,9 +147,7 @@ func (s *statusCommand) print(found []inspect.Election, alone bool) error {
 	for _, e := range found {
 		status := e.Status(now)
 		for _, warning := range status.Warnings {
-			if alone || !strings.HasPrefix(warning, inspect.NobodyLeads) { // the row says that
-				s.env.tell("warning: %s: %s\n", e.Name, warning)
-			}
+			s.env.tell("warning: %s: %s\n", e.Name, warning)
 		}
 		for _, note := range status.Notes {
 			s.env.tell("note: %s: %s\n", e.Name, note)
