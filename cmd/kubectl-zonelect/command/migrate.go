@@ -96,7 +96,7 @@ stays, and the candidates may still follow.`
 	f.BoolVar(&m.dryRun, "dry-run", false, dryRunUsage)
 	f.BoolVarP(&m.yes, "yes", "y", false, "Take the step. Without it, the command checks the step, and refuses it.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
-	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0: forever.")
+	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait.")
 	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, "Checks to override: candidates, leader, legacy-pods, record, selector, "+
 		"no-way-back. Each check says whether it can be. clean always needs no-way-back.")
 	return c
@@ -199,11 +199,8 @@ func (m *migration) report(by string, out migrate.Outcome, err error) error {
 
 // await waits until the candidates have followed.
 func (m *migration) await(ctx context.Context, out migrate.Outcome) error {
-	if m.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, m.timeout)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
 	_, err := m.Await(ctx, func(why []string) { m.env.tell("waiting: %s\n", strings.Join(why, "; ")) })
 	if err != nil {
 		return fmt.Errorf("%w; phase %s stays on record, and they may still follow: see 'kubectl zonelect migrate plan %s -n %s'",
