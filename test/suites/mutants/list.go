@@ -227,9 +227,6 @@ var ofElections = []mutant{
 		"election/watcher.go", `		w.kept.cancel()
 `, ``,
 		"election/TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething"},
-	{"servers", "a page ends a term",
-		"cmd/zonelect-sidecar/internal/sidecar/board.go", `case origin, page:`, `case origin && page:`,
-		"cmd/zonelect-sidecar/internal/sidecar/TestAPageInABrowserIsToldNothingAndEndsNothing"},
 	{"answers", "a redirect of an election's request is followed",
 		"internal/transport/transport.go", `if resp.StatusCode/100 == 3 {`, `if false {`,
 		"internal/transport/TestARedirectIsNotFollowed"},

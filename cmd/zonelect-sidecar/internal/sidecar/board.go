@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -136,28 +134,7 @@ func (b *board) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /leader", b.serveLeader)
 	mux.HandleFunc("POST /stopped", b.serveStopped)
-	return local(mux)
-}
-
-// local refuses what no program beside this one asks: a page in a browser says that it is one, or
-// reaches the loopback interface by a name of its own. Nothing of it counts.
-func local(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil { // it has no port
-			host = strings.Trim(r.Host, "[]")
-		}
-		_, origin := r.Header["Origin"]
-		_, page := r.Header["Sec-Fetch-Site"]
-		switch {
-		case !isLoopback(host):
-			http.Error(w, "this answers only localhost and loopback addresses: ask for http://"+defaultAddress, http.StatusMisdirectedRequest)
-		case origin, page:
-			http.Error(w, "this answers programs, not pages in a browser: ask without the headers Origin and Sec-Fetch-Site", http.StatusForbidden)
-		default:
-			h.ServeHTTP(w, r)
-		}
-	})
+	return mux
 }
 
 func (b *board) serveLeader(w http.ResponseWriter, _ *http.Request) {

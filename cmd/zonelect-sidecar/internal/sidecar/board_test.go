@@ -8,7 +8,6 @@ package sidecar
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,14 +66,7 @@ func inBubble(t *testing.T, do func(p *polled)) {
 }
 
 func (p *polled) ask(method, path string) (int, string) {
-	return p.askAs(defaultAddress, nil, method, path)
-}
-
-// askAs asks for a host, with more headers.
-func (p *polled) askAs(host string, header http.Header, method, path string) (int, string) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, nil)
-	r.Host = host
-	maps.Copy(r.Header, header)
 	p.b.handler().ServeHTTP(w, r)
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
@@ -122,45 +114,6 @@ func TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestAPageInABrowserIsToldNothingAndEndsNothing: nor does what it asks count as the program's.
-func TestAPageInABrowserIsToldNothingAndEndsNothing(t *testing.T) {
-	inBubble(t, func(p *polled) {
-		token := fmt.Sprint(p.e.Term().Token)
-		refuse := func(host string, header http.Header, want int) {
-			for _, ask := range []string{"GET /leader", "HEAD /leader", "POST /stopped?token=" + token} {
-				method, path, _ := strings.Cut(ask, " ")
-				if code, body := p.askAs(host, header, method, path); code != want || body == token {
-					t.Errorf("%s with %v is answered %s with %d %q, want %d", host, header, ask, code, body, want)
-				}
-			}
-		}
-		for _, host := range []string{
-			"evil.example", "evil.example:4040", "localhost.evil.example:4040", "127.0.0.1.evil.example", "10.0.0.1:4040", "0.0.0.0:4040",
-			"[::]:4040", "", ":4040", "127.0.0.1:4040:4040",
-		} {
-			refuse(host, nil, http.StatusMisdirectedRequest)
-		}
-		for _, origin := range []string{"http://evil.example", "null", "", "http://" + defaultAddress} {
-			refuse(defaultAddress, http.Header{"Origin": {origin}}, http.StatusForbidden)
-		}
-		refuse(defaultAddress, http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden) // an image has no Origin
-		if p.b.now.any || p.b.now.over {
-			t.Error("a page counts as the program")
-		}
-		p.stop()
-		if took := p.released(); took > time.Millisecond {
-			t.Errorf("released after %v: it waits for a page", took)
-		}
-	})
-	inBubble(t, func(p *polled) { // a program may ask for any loopback address, also behind a port forwarding
-		for _, host := range []string{defaultAddress, "127.0.0.1", "127.1.2.3:4040", "LOCALHOST", "[::1]:4040", "[::1]", "localhost:9"} {
-			if code, body := p.askAs(host, nil, "GET", "/leader"); code != http.StatusOK {
-				t.Errorf("%s: %d %s", host, code, body)
-			}
-		}
-	})
 }
 
 func TestOnlyTheTermThatIsNamedHasStopped(t *testing.T) {
