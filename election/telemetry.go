@@ -39,7 +39,6 @@ type telemetry struct {
 	place  []attribute.KeyValue              // the lock without its name
 	whole  []attribute.KeyValue              // the lock
 	lock   metric.MeasurementOption          // the same
-	name   metric.MeasurementOption          // the lock as client-go names it
 	group  attribute.KeyValue                // the lock, or what names the candidates of several locks
 	phase  func() (now string, all []string) // nil without a migration
 
@@ -65,7 +64,6 @@ func newTelemetry(c Config) (*telemetry, error) {
 		place:       place,
 		whole:       whole,
 		lock:        set(whole...),
-		name:        set(metrics.KeyMasterName.String(d.Name)),
 		group:       metrics.KeyLock.String(cmp.Or(can.Group, d.Name)),
 		phase:       can.Phases,
 	}
@@ -134,9 +132,7 @@ func (m *telemetry) observe(ctx context.Context, o metric.Observer, term Term) {
 // tellLeader tells whether this candidate leads.
 func (m *telemetry) tellLeader(ctx context.Context) {
 	led := m.led.Load()
-	value := number(led != nil && led.left() > 0)
-	m.Leader.Record(ctx, value, m.lock)
-	m.MasterStatus.Record(ctx, value, m.name)
+	m.Leader.Record(ctx, number(led != nil && led.left() > 0), m.lock)
 }
 
 func number(yes bool) int64 {

@@ -32,8 +32,6 @@ const (
 	KeyCandidateZone = attribute.Key("election.candidate.zone")
 	KeyPhase         = attribute.Key("election.phase")
 	KeyResult        = attribute.Key("election.result")
-
-	KeyMasterName = attribute.Key("name") // the label that client-go's electors have
 )
 
 // Instruments are all instruments. An instrument that may have more than one series for each
@@ -41,41 +39,38 @@ const (
 // that the SDK allows an instrument. Gauges of candidates and phases are the exception: locks
 // that are many share their candidates and have no phase.
 type Instruments struct {
-	Leader       metric.Int64Gauge
-	MasterStatus metric.Int64Gauge // Leader, as client-go names it
-	TimeLeft     metric.Float64ObservableGauge
-	Candidates   metric.Int64ObservableGauge
-	Phase        metric.Int64ObservableGauge
-	Renewals     metric.Float64Histogram
-	Failovers    metric.Float64Histogram
-	TermEnds     metric.Int64Counter
-	Overruns     metric.Int64Counter
+	Leader     metric.Int64Gauge
+	TimeLeft   metric.Float64ObservableGauge
+	Candidates metric.Int64ObservableGauge
+	Phase      metric.Int64ObservableGauge
+	Renewals   metric.Float64Histogram
+	Failovers  metric.Float64Histogram
+	TermEnds   metric.Int64Counter
+	Overruns   metric.Int64Counter
 }
 
 // New returns the instruments of a provider, which is not nil.
 func New(provider metric.MeterProvider) (*Instruments, error) {
 	m := provider.Meter(Scope)
 	var i Instruments
-	var errs [9]error
+	var errs [8]error
 	i.Leader, errs[0] = m.Int64Gauge("election.leader", metric.WithUnit("{leader}"),
 		metric.WithDescription("1 while this candidate leads, else 0."))
-	i.MasterStatus, errs[1] = m.Int64Gauge("leader_election_master_status",
-		metric.WithDescription("The same as election.leader, under client-go's name and with client-go's label."))
-	i.TimeLeft, errs[2] = m.Float64ObservableGauge("election.term.time_left", metric.WithUnit("s"),
+	i.TimeLeft, errs[1] = m.Float64ObservableGauge("election.term.time_left", metric.WithUnit("s"),
 		metric.WithDescription("How much longer the term of this candidate is trusted if no renewal extends it; 0 without a term."))
-	i.Candidates, errs[3] = m.Int64ObservableGauge("election.candidates", metric.WithUnit("{candidate}"),
+	i.Candidates, errs[2] = m.Int64ObservableGauge("election.candidates", metric.WithUnit("{candidate}"),
 		metric.WithDescription("Candidates that this one knows, itself included, by zone."))
-	i.Phase, errs[4] = m.Int64ObservableGauge("election.migration.phase", metric.WithUnit("{phase}"),
+	i.Phase, errs[3] = m.Int64ObservableGauge("election.migration.phase", metric.WithUnit("{phase}"),
 		metric.WithDescription("1 for the phase of the migration that this candidate has seen last, 0 for the others."))
-	i.Renewals, errs[5] = m.Float64Histogram("election.renewal.duration", metric.WithUnit("s"),
+	i.Renewals, errs[4] = m.Float64Histogram("election.renewal.duration", metric.WithUnit("s"),
 		metric.WithDescription("Renewals that this candidate sent as the leader, from the request to the answer, by result."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10))
-	i.Failovers, errs[6] = m.Float64Histogram("election.failover.duration", metric.WithUnit("s"),
+	i.Failovers, errs[5] = m.Float64Histogram("election.failover.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from the last sign of life of a leader to the start of this candidate's work, by cause and zones."),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120))
-	i.TermEnds, errs[7] = m.Int64Counter("election.term.ends", metric.WithUnit("{term}"),
+	i.TermEnds, errs[6] = m.Int64Counter("election.term.ends", metric.WithUnit("{term}"),
 		metric.WithDescription("Terms of this candidate that have ended, by why."))
-	i.Overruns, errs[8] = m.Int64Counter("election.stop.overruns", metric.WithUnit("{overrun}"),
+	i.Overruns, errs[7] = m.Int64Counter("election.stop.overruns", metric.WithUnit("{overrun}"),
 		metric.WithDescription("Terms whose work did not stop in the time that it had."))
 	return &i, errors.Join(errs[:]...)
 }

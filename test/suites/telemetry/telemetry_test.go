@@ -263,15 +263,11 @@ func numbers[N int64 | float64](data []metricdata.DataPoint[N]) (all []point) {
 // gauge returns the value of election.leader.
 func (c *seat) gauge() float64 {
 	c.t.Helper()
-	ours, same := points(c.metric("election.leader")), points(c.metric("leader_election_master_status"))
-	if len(ours) != 1 || len(same) != 1 {
-		c.t.Fatalf("election.leader is %v, and leader_election_master_status %v, want one of each", ours, same)
+	all := points(c.metric("election.leader"))
+	if len(all) != 1 {
+		c.t.Fatalf("election.leader is %v, want one", all)
 	}
-	lock, _ := ours[0].of.Value("election.lock.name")
-	if same[0].value != ours[0].value || !same[0].of.Equals(new(attribute.NewSet(attribute.String("name", lock.AsString())))) {
-		c.t.Errorf("leader_election_master_status is %+v, election.leader %+v", same, ours)
-	}
-	return ours[0].value
+	return all[0].value
 }
 
 // count returns a metric's values, or how many values a histogram has, keyed by one
