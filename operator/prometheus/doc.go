@@ -4,8 +4,7 @@
 // Package prometheus shows the metrics of elections to Prometheus. It is a module of its own,
 // because package operator does not depend on Prometheus. docs/metrics.md lists the metrics.
 //
-//   - [Run] is operator.Run with an endpoint.
-//   - [Serve] is the endpoint alone, for programs that call NewGroup, Become or NewManager.
+//   - [Serve] is an endpoint, for programs that have none.
 //   - [NewProvider] adds the metrics to the registry of a program that has one, such as
 //     Registry of controller-runtime's package metrics.
 package prometheus

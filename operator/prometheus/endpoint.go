@@ -16,30 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/metric"
-
-	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/operator"
 )
-
-// ErrMeterProvider says that the options have a MeterProvider already, which Run would
-// replace.
-var ErrMeterProvider = errors.New("the options have a MeterProvider: use operator.Run with it, or leave it out")
-
-// Run is operator.Run, with an endpoint of Prometheus at an address such as ":8080" as long
-// as it runs: see [Serve]. If the address cannot be had, it returns an error at once and does
-// not campaign.
-func Run(ctx context.Context, address, name string, lead func(context.Context, election.Term) error, o operator.Options) (err error) {
-	if o.MeterProvider != nil {
-		return ErrMeterProvider
-	}
-	endpoint, err := Serve(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, endpoint.Close()) }()
-	o.MeterProvider = endpoint
-	return operator.Run(ctx, name, lead, o)
-}
 
 // Endpoint is a provider for Options.MeterProvider whose metrics are at /metrics of its
 // address. Make one with [Serve], and close it after the elections that use it.

@@ -6,7 +6,6 @@ package prometheus
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -95,22 +94,22 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 	}
 }
 
-func TestRunLeavesNothing(t *testing.T) {
-	free := serve(t)
-	must(t, free.Close())
-	address := free.Address().String()
+func TestCloseLeavesNothing(t *testing.T) {
+	first := serve(t)
+	address := first.Address().String()
 	for range 2 { // the second could not listen if the first still did
-		done := errors.New("done")
-		work := func(context.Context, election.Term) error {
-			if len(scrape(t, address, "text/plain")) == 0 {
-				t.Error("there are no metrics")
-			}
-			return done
-		}
-		if err := Run(t.Context(), address, "my-operator", work, alone); !errors.Is(err, done) {
-			t.Errorf("Run: %v", err)
+		must(t, first.Close())
+		var err error
+		first, err = Serve(t.Context(), address)
+		must(t, err)
+		if len(scrape(t, address, "text/plain")) == 0 {
+			t.Error("there are no metrics")
 		}
 	}
+	if _, err := Serve(t.Context(), address); err == nil || !strings.Contains(err.Error(), "listening for Prometheus") {
+		t.Errorf("with a port that is taken: %v", err)
+	}
+	must(t, first.Close())
 }
 
 func TestAFailoverLeadsToItsTrace(t *testing.T) {
@@ -129,21 +128,6 @@ func TestAFailoverLeadsToItsTrace(t *testing.T) {
 	}, o)
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-func TestRunRefusesWhatItCannotDo(t *testing.T) {
-	taken := serve(t)
-	defer taken.Close()
-	never := func(context.Context, election.Term) error { t.Error("it leads"); return nil }
-	err := Run(t.Context(), taken.Address().String(), "my-operator", never, alone)
-	if err == nil || !strings.Contains(err.Error(), "listening for Prometheus") {
-		t.Errorf("with a port that is taken: %v", err)
-	}
-	o := alone
-	o.MeterProvider = taken
-	if err := Run(t.Context(), "127.0.0.1:0", "my-operator", never, o); !errors.Is(err, ErrMeterProvider) {
-		t.Errorf("with a provider: %v", err)
 	}
 }
 
