@@ -152,7 +152,6 @@ func (s *stage) candidate(name string) multilock.Config {
 		Core:      apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion),
 		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
 		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
-		Version:   "v2",
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,8 +81,7 @@ func (e *Environment) Keeper(c *Clients, name string) *presence.Keeper {
 	return presence.NewKeeper(presence.KeeperConfig{
 		Client: c.Coordination, Core: c.Core, Namespace: e.Namespace, Labels: e.Labels, Timing: e.Timing, Logger: e.Logger,
 		Says: presence.Object{
-			Lock: name, Pod: e.Pod(), Identity: e.Self.Identity, Zone: e.Self.Zone, Node: e.Self.Node,
-			Version: version(), Mode: presence.Alone,
+			Lock: name, Pod: e.Pod(), Identity: e.Self.Identity, Zone: e.Self.Zone, Node: e.Self.Node, Mode: presence.Alone,
 		},
 	})
 }
@@ -117,16 +115,8 @@ func (e *Environment) Twin(name string, c twin.Config) (*twin.Lock, error) {
 func (e *Environment) multilock(c *Clients, name string) multilock.Config {
 	return multilock.Config{
 		Lease: e.Lease(c, name), Core: c.Core, Candidate: e.Self.Candidate(),
-		Pod: ownerref.Owner(e.Pod()), Version: version(), Timing: e.Timing,
+		Pod: ownerref.Owner(e.Pod()), Timing: e.Timing,
 	}
-}
-
-// version is that of the program, as its build noted it; empty if it was built from a checkout.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return ""
 }
 
 // Pod returns this process's pod, or none if it is not in the namespace of the locks: the garbage

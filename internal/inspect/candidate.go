@@ -25,7 +25,6 @@ type Candidate struct {
 	Pod      string `json:"pod,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	Node     string `json:"node,omitempty"`
-	Version  string `json:"version,omitempty"`
 	Mode     string `json:"mode,omitempty"`
 	// Waiting is what it waits for before it may lead, in words.
 	Waiting string `json:"waiting,omitempty"`
@@ -68,7 +67,7 @@ func candidatesOf(presences []presence.Object) []Candidate {
 			state = Gone
 		}
 		all = append(all, Candidate{
-			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode, Waiting: o.Waiting,
+			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Mode: o.Mode, Waiting: o.Waiting,
 			Unhealthy: o.Unhealthy, PodState: state,
 			Presence: o.Name, UID: string(o.Pod.UID), StopTimeout: o.StopTimeout(),
 		})

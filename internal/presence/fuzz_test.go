@@ -19,7 +19,7 @@ import (
 func FuzzAmong(f *testing.F) {
 	pod := Pod{Name: "op-1", UID: "u1"}
 	whole := Object{
-		Lock: "op", Pod: pod, Identity: "op-1_u1", Zone: "za", Node: "n1", Version: "v1",
+		Lock: "op", Pod: pod, Identity: "op-1_u1", Zone: "za", Node: "n1",
 		Mode: "auto", Waiting: "for b", Unhealthy: "ill",
 	}
 	lease := whole.written(&coordinationv1.Lease{})

@@ -24,7 +24,6 @@ const Label = "zonelect.dev/lock"
 // The annotations of a presence. Zone and node have those of a lock's record instead. The
 // identity is the Lease's holder, so that people see it where they list Leases.
 const (
-	annotationVersion = "zonelect.dev/version"
 	annotationMode    = "zonelect.dev/mode"
 	annotationWaiting = "zonelect.dev/waiting-for"
 	annotationHealth  = "zonelect.dev/health"
@@ -36,7 +35,6 @@ func (o *Object) annotations() map[string]*string {
 	return map[string]*string{
 		record.AnnotationZone: &o.Zone,
 		record.AnnotationNode: &o.Node,
-		annotationVersion:     &o.Version,
 		annotationMode:        &o.Mode,
 		annotationWaiting:     &o.Waiting,
 		annotationHealth:      &o.Unhealthy,

@@ -26,7 +26,6 @@ type Object struct {
 	Identity string // required without a Pod
 	Zone     string
 	Node     string
-	Version  string // of the program
 	Mode     string
 	Waiting  string // what the candidate waits for, in words
 	// Unhealthy is why it should not lead, in words; empty if it is healthy.

@@ -36,7 +36,7 @@ func newServer(t *testing.T) (*apitest.Server, rest.Interface, *[]string) {
 func objectOf(pod string) Object {
 	return Object{
 		Lock: "lock", Pod: Pod{pod, types.UID("uid-" + pod)},
-		Identity: pod + "_1", Zone: "z1", Node: "n1", Version: "v2", Mode: "auto", Waiting: "the world",
+		Identity: pod + "_1", Zone: "z1", Node: "n1", Mode: "auto", Waiting: "the world",
 	}
 }
 

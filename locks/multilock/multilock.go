@@ -38,8 +38,6 @@ type Config struct {
 	// object that no pod owns and that is renewed.
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
-	// Version of the program, for people.
-	Version string
 	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
 	// RenewDeadline where the server turns out to be slow.
 	Timing timing.Timing

@@ -58,9 +58,9 @@ func candidates(s inspect.Status) (names []string, rows [][]string) {
 		if c.Pod == "" && c.PodState == "" {
 			state = "<no pod>"
 		}
-		rows = append(rows, []string{identity, c.Zone, node, state, c.Unhealthy, c.Version, c.Mode, c.Waiting})
+		rows = append(rows, []string{identity, c.Zone, node, state, c.Unhealthy, c.Mode, c.Waiting})
 	}
-	return []string{"Candidate", "Zone", "Node", "Pod", "Unhealthy", "Version", "Mode", "Waiting"}, rows
+	return []string{"Candidate", "Zone", "Node", "Pod", "Unhealthy", "Mode", "Waiting"}, rows
 }
 
 // leads says who leads, where and since when; or if nobody does, who led last, where, and since when nobody does.

@@ -234,7 +234,7 @@ func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*prese
 	w.hosts(pod, zone)
 	said := presence.Object{
 		Lock: lock, Pod: presence.Pod{Name: pod, UID: types.UID("uid-" + pod)},
-		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Version: "v1.2.0", Mode: "auto", Waiting: waiting,
+		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Mode: "auto", Waiting: waiting,
 	}
 	for _, change := range changes {
 		change(&said)

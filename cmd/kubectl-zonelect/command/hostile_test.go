@@ -65,7 +65,7 @@ func (w *world) attacked(text string) {
 	for _, pod := range []string{"op-a", "op-b"} {
 		w.announce("op", pod, "z"+pod[3:], "", func(o *presence.Object) {
 			o.Identity, o.Zone, o.Node = pod+"_1"+text, o.Zone+text, "node"+text
-			o.Waiting, o.Unhealthy, o.Version, o.Mode = text, text, text, text
+			o.Waiting, o.Unhealthy, o.Mode = text, text, text
 		})
 	}
 	w.announce("rec", "op-a", "za", text, func(o *presence.Object) { o.Zone = zone })

@@ -52,7 +52,6 @@ func (w *world) joins(name, zone string) {
 		Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
 		Candidate: candidate,
 		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
-		Version:   "v1.2.0",
 	}})
 	must(w.t, err)
 	w.elect(lock, candidate, nil)

@@ -141,7 +141,7 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 		}},
 		{"doctor-no-downward-api", "doctor op", func(w *world) {
 			w.announce("op", "op-b", "", "", inModeLease, func(o *presence.Object) { o.Node = "" })
-			w.announce("op", "op-c", "", "", inModeLease, func(o *presence.Object) { o.Version, o.Node = "v1.1.0", "node-zc" })
+			w.announce("op", "op-c", "", "", inModeLease, func(o *presence.Object) { o.Node = "node-zc" })
 			w.putLease(led(on(record.AnnotationPod, "")))
 		}},
 		{"doctor-rights", "doctor op", func(w *world) { w.lacks = map[string]bool{"update leases": true, "list leases": true} }},

@@ -56,8 +56,7 @@ func NewKeeper(c multilock.Config, mode multilock.Mode, shielded bool, failed ch
 		Client: c.Lease.Client, Core: c.Core, Namespace: c.Lease.Namespace, Labels: c.Lease.Labels,
 		Says: presence.Object{
 			Lock: c.Lease.Name, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
-			Identity: c.Candidate.Identity, Zone: c.Candidate.Zone, Node: c.Candidate.Node,
-			Version: c.Version, Mode: string(mode),
+			Identity: c.Candidate.Identity, Zone: c.Candidate.Zone, Node: c.Candidate.Node, Mode: string(mode),
 		},
 		Shielded: shielded, Failed: failed, Timing: c.Timing, Logger: c.Lease.Logger,
 	})
