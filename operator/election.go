@@ -20,7 +20,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/environment"
-	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -216,17 +215,15 @@ func (e *Election) lock(name string) (locks.Lock, error) {
 	return lock, err
 }
 
-// logger returns the logger of the options, or of ctx, or slog's default. Others write much of
-// what it logs, such as the names of holders.
+// logger returns the logger of the options, or of ctx, or slog's default.
 func logger(ctx context.Context, o Options) logr.Logger {
-	l := o.Logger
-	if l.GetSink() == nil {
-		var err error
-		if l, err = logr.FromContext(ctx); err != nil {
-			l = logr.FromSlogHandler(slog.Default().Handler())
-		}
+	if o.Logger.GetSink() != nil {
+		return o.Logger
 	}
-	return plain.Logger(l)
+	if l, err := logr.FromContext(ctx); err == nil {
+		return l
+	}
+	return logr.FromSlogHandler(slog.Default().Handler())
 }
 
 // roster knows the candidates of a lock, and informs others of this one.

@@ -374,23 +374,6 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 	})
 }
 
-// TestWhatOthersWroteIsPlainInEveryLog, whoever gave the logger: klog and zap do not see to it.
-func TestWhatOthersWroteIsPlainInEveryLog(t *testing.T) {
-	told := said{make(chan string, 3)}
-	l := logr.FromSlogHandler(told)
-	before := slog.Default()
-	defer slog.SetDefault(before)
-	slog.SetDefault(slog.New(told))
-	for _, from := range []logr.Logger{
-		logger(t.Context(), Options{Logger: l}), logger(logr.NewContext(t.Context(), l), Options{}), logger(t.Context(), Options{}),
-	} {
-		from.Info("following", "holder", "op\x1b[2J\u009b\u202e")
-		if line := <-told.lines; !strings.Contains(line, "holder=op\ufffd[2J\ufffd\ufffd") {
-			t.Errorf("it logs %q", line)
-		}
-	}
-}
-
 // said is a slog handler that passes on its messages.
 type said struct{ lines chan string }
 

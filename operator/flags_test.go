@@ -23,7 +23,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/doctest"
-	"github.com/zonelect/zonelect/internal/plain"
 )
 
 // programs parse their flags by package flag, by pflag, or by both.
@@ -203,7 +202,7 @@ func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	o.WaitOnAbsent = true
 	o.Health = election.Health{Check: func(context.Context) error { return nil }}
 	o.TracerProvider, o.MeterProvider = tracenoop.NewTracerProvider(), metricnoop.NewMeterProvider()
-	o.Logger = plain.Logger(funcr.New(func(string, string) {}, funcr.Options{}))
+	o.Logger = funcr.New(func(string, string) {}, funcr.Options{})
 	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil); err != nil {
 		t.Fatal(err)
 	}

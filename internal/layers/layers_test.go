@@ -57,7 +57,7 @@ var house = map[string]string{
 	"migrate": "kubernetes internal/apierror internal/inspect internal/legacypods internal/rawapi internal/record " +
 		"internal/sleep locks locks/multilock locks/ownerref",
 	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment " +
-		"internal/legacypods internal/phase internal/plain internal/presence internal/record internal/transport " +
+		"internal/legacypods internal/phase internal/presence internal/record internal/transport " +
 		"locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin " +
 		"operator/internal/events zone",
 	"operator/internal/events": "kubernetes logr election election/status internal/environment",
@@ -75,7 +75,7 @@ var house = map[string]string{
 	"internal/legacypods": "kubernetes logr internal/apierror internal/presence internal/rawapi internal/record locks locks/ownerref",
 	"internal/phase": "kubernetes logr election/timing internal/presence internal/rawapi internal/record internal/sleep " +
 		"locks locks/lease locks/ownerref",
-	"internal/plain": "logr",
+	"internal/plain": "",
 	"internal/presence": "backoff kubernetes logr election/timing internal/apierror internal/rawapi internal/record " +
 		"internal/sleep internal/transport/live locks",
 	"internal/rawapi":         "kubernetes internal/apierror internal/record internal/transport/live",
