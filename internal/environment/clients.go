@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -81,33 +80,13 @@ func restClient(cfg *rest.Config, tr http.RoundTripper, gv schema.GroupVersion) 
 	return client, nil
 }
 
-// Named returns cfg with the user agent that client-go would send. It removes credentials
-// from the server's address, because errors show that address. Warnings of the API server go to the
-// program's own handler or nowhere: client-go would log them with each request.
+// Named returns cfg with the user agent that client-go would send. Warnings of the API server go to
+// the program's own handler or nowhere: client-go would log them with each request.
 func Named(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.WarningHandlerWithContext == nil {
 		cfg.WarningHandler = cmp.Or[rest.WarningHandler](cfg.WarningHandler, rest.NoWarnings{})
 	}
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
-	host, user := splitUser(cfg.Host)
-	cfg.Host = host
-	if user != nil && cfg.Username == "" && cfg.BearerToken == "" && cfg.BearerTokenFile == "" {
-		cfg.Username = user.Username()
-		cfg.Password, _ = user.Password()
-	}
 	return cfg
-}
-
-// splitUser returns an address without its user and password, and those, or nil if there are none.
-func splitUser(address string) (bare string, user *url.Userinfo) {
-	if !strings.Contains(address, "://") {
-		address = "//" + address
-	}
-	u, err := url.Parse(address)
-	if err == nil {
-		user, u.User = u.User, nil
-		address = u.String()
-	}
-	return strings.TrimPrefix(address, "//"), user
 }

@@ -173,22 +173,3 @@ func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
 		})
 	}
 }
-
-func TestTheUserInAnAddressIsTakenOut(t *testing.T) {
-	for address, want := range map[string][3]string{
-		"https://jane:pa%40ss@api:6443/x": {"https://api:6443/x", "jane", "pa@ss"},
-		"jane:pass@api":                   {"api", "jane", "pass"},
-		"https://jane@api?q=a@b":          {"https://api?q=a@b", "jane", ""},
-	} {
-		bare, user := splitUser(address)
-		password, _ := user.Password()
-		if bare != want[0] || user.Username() != want[1] || password != want[2] {
-			t.Errorf("%q is %q, %q, %q", address, bare, user.Username(), password)
-		}
-	}
-	for _, address := range []string{"", "api:6443", "https://api/a@b", "https://[::1]:6443#@"} {
-		if bare, user := splitUser(address); bare != address || user != nil {
-			t.Errorf("%q is %q, %v", address, bare, user)
-		}
-	}
-}
