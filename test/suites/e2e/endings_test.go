@@ -28,7 +28,6 @@ func TestATermAndAFollowersLifeEndWell(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("WATCH_NAMESPACE", g.namespace)
 	args := map[string]func() []string{
-		"controller-runtime": func() []string { return []string{"-webhook-port", freePort(t)} },
 		"kubebuilder/after": func() []string {
 			return []string{"-leader-elect", "-health-probe-bind-address", "127.0.0.1:" + freePort(t)}
 		},

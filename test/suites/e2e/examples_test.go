@@ -15,7 +15,7 @@ func TestTheExamplesLeadAndHandOver(t *testing.T) {
 	g := newGround(t, harmless, "examples")
 	atOnce(t, map[string]func() []string{
 		"minimal":            func() []string { return nil },
-		"controller-runtime": func() []string { return []string{"-webhook-port", freePort(t)} },
+		"controller-runtime": func() []string { return nil },
 	}, func(t *testing.T, args func() []string) {
 		name := nameOf(t)
 		terms := g.follow(t, g.namespace, name)
