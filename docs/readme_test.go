@@ -12,8 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/zonelect/zonelect/internal/doctest"
 )
 
 const module = "github.com/zonelect/zonelect"
@@ -27,6 +25,33 @@ func write(t *testing.T, dir, name, text string) (path string) {
 	return path
 }
 
+var program = regexp.MustCompile("(?s)```go\n(func main.*?)```")
+
+// readmesProgram returns the program that the README's text shows, with what it needs to be one
+// file.
+func readmesProgram(t *testing.T) string {
+	t.Helper()
+	block := program.FindStringSubmatch(read(t, "../README.md"))
+	if block == nil {
+		t.Fatal("the README has no program")
+	}
+	return `package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
+)
+
+` + block[1]
+}
+
 // TestTheReadmesWayToInstallResolves runs the commands that the README has for as long as nothing is
 // released, in a module of its own that imports what the README names.
 func TestTheReadmesWayToInstallResolves(t *testing.T) {
@@ -34,7 +59,7 @@ func TestTheReadmesWayToInstallResolves(t *testing.T) {
 	root, _ := filepath.Abs("..")
 	dir := t.TempDir()
 	write(t, dir, "go.mod", "module example.com/operator\n\ngo 1.25.0\n")
-	write(t, dir, "main.go", doctest.ReadmesProgram(t, []byte(readme)))
+	write(t, dir, "main.go", readmesProgram(t))
 	more := "package main\n"
 	for _, name := range []string{"ctrlruntime", "leaderelection", "prometheus"} {
 		more += fmt.Sprintf("\nimport _ %q\n", module+"/operator/"+name)
@@ -100,7 +125,7 @@ func TestTheSamplesOfTheDocumentsCompile(t *testing.T) {
 	if len(build) < 4 {
 		t.Errorf("only %d samples were found", len(build)-1)
 	}
-	program := write(t, dir, "main.go", doctest.ReadmesProgram(t, []byte(read(t, "../README.md"))))
+	program := write(t, dir, "main.go", readmesProgram(t))
 	for _, args := range [][]string{build, {"build", "-o", filepath.Join(dir, "program"), program}} {
 		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)

@@ -1,8 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctest reads what documents say, so that tests can hold them to it: the README's program,
-// and the tables in a package's doc.go, which it checks against the code. The tables are in
+// Package doctest reads the tables in a package's doc.go, and checks them against the code. The tables are in
 // comments below the package clause, each under its title. A row begins with a file, relative
 // to the package's directory, and a function:
 //

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zonelect/zonelect/internal/doctest"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
@@ -35,10 +34,12 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 	}
 	u.must("go", "list", "-m", library+"@"+version) // what an unversioned go get has chosen
 
-	t.Run("the README's program", func(t *testing.T) {
-		u.write("readme/main.go", doctest.ReadmesProgram(t, readme))
-		u.must("go", "build", "-o", u.bin("readme"), "./readme")
-		_, said, err := u.run([]string{u.bin("readme")})
+	t.Run("the smallest program", func(t *testing.T) {
+		source, err := os.ReadFile(filepath.Join(c.dir, "examples/minimal/main.go"))
+		must(t, err)
+		u.write("minimal/main.go", string(source))
+		u.must("go", "build", "-o", u.bin("minimal"), "./minimal")
+		_, said, err := u.run([]string{u.bin("minimal")})
 		if err == nil || !strings.Contains(strings.ToLower(said), "kubeconfig") {
 			t.Errorf("without a cluster it ended with %v and said:\n%s", err, said)
 		}
