@@ -41,7 +41,7 @@ func equal(t *testing.T, what string, documented, is []string) {
 }
 
 func TestTheTablesOfTracesAreThoseOfTheCode(t *testing.T) {
-	shared := ` "election.lock.name" "election.lock.kind" "election.cause" "election.result"` + // with metrics
+	shared := ` "election.lock.name" "election.lock.kind" "election.cause"` + // with metrics
 		` "election.holder.zone" "election.previous.zone"`
 	var cells string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|").FindAllString(read(t, "tracing.md"), -1) {

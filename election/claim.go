@@ -5,7 +5,6 @@ package election
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -13,23 +12,11 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// mostAttempts is how many attempts of a takeover are kept: the first one and the
-// last ones.
-const mostAttempts = 100
-
 // acquisition is a takeover, from the first write on until one wins the lock.
 type acquisition struct {
 	rules.Freeing
-	attempts []answer // writes and the reads between them; the last one won
-}
-
-// won is the write that won.
-func (v acquisition) won() answer { return v.attempts[len(v.attempts)-1] }
-
-// inOrder returns the attempts in the order in which they were sent. A read that overtook
-// the winning write was answered before it.
-func (v acquisition) inOrder() []answer {
-	return slices.SortedStableFunc(slices.Values(v.attempts), func(a, b answer) int { return a.sent.awake.Compare(b.sent.awake) })
+	first time.Time // when the first write was sent
+	won   answer    // to the write that won
 }
 
 // free returns when this candidate may take the lock. That is what the rules say, delayed
@@ -75,10 +62,11 @@ func (f *following) perform(do step) {
 		f.requester.send(f.requests, read)
 		return
 	}
-	if len(f.acquisition.attempts) == 0 {
-		f.acquisition.Freeing, _ = f.observer.Free()
-	}
 	now := f.clock.now()
+	if f.acquisition.first.IsZero() {
+		f.acquisition.Freeing, _ = f.observer.Free()
+		f.acquisition.first = now.awake
+	}
 	base, record := f.observer.Takeover(f.me, now.awake)
 	record.Details.ProcessLock = f.config.ProcessLock()
 	record.Previous = rules.PreviousOf(f.acquisition.Freeing, now.awake)
@@ -130,8 +118,7 @@ func (f *following) answered(a answer) bool {
 	return f.answeredClaim(a, now)
 }
 
-// noteAnswer notes what an answer says about its connection and the API. It keeps the
-// answer if a takeover is under way.
+// noteAnswer notes what an answer says about its connection and the API.
 func (f *following) noteAnswer(a answer, now time.Time) {
 	if !a.failed() {
 		f.outage.Answered(now)
@@ -143,12 +130,6 @@ func (f *following) noteAnswer(a answer, now time.Time) {
 			f.outage.Missed(a.sent.awake)
 		}
 	}
-	if a.op == opAcquire || f.acquisition.Cause != "" {
-		if len(f.acquisition.attempts) == mostAttempts { // an outage may last long
-			f.acquisition.attempts = slices.Delete(f.acquisition.attempts, 1, 2)
-		}
-		f.acquisition.attempts = append(f.acquisition.attempts, a)
-	}
 }
 
 // answeredClaim handles the answer to an acquisition and reports whether it won.
@@ -156,6 +137,7 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	f.report.answer(a)
 	if a.err == nil {
 		f.observe(a.snapshot, now)
+		f.acquisition.won = a
 		// The record may be of another candidate by now, and deleted since.
 		return f.observer.IsOfThisProcess(f.observer.LastRecord()) && f.inTime(a)
 	}
@@ -184,7 +166,7 @@ func (f *following) shownToHaveWon(read answer, now time.Time) bool {
 	}
 	f.report.result(opWrite, nil)
 	f.exchange.newest = nil // its answer is known already
-	f.acquisition.attempts = append(f.acquisition.attempts, won)
+	f.acquisition.won = won
 	return true
 }
 

@@ -119,7 +119,7 @@ func (f *following) handle(e event) {
 // win begins the term that was won, or gives the lock back if Run is to return.
 func (f *following) win() {
 	if f.ctx.Err() != nil {
-		_ = f.release(0, "", f.acquisition.won().sent, locks.Handover{}, false) // release has reported its problems itself
+		_ = f.release(0, "", f.acquisition.won.sent, locks.Handover{}, false) // release has reported its problems itself
 		f.finish(nil)
 		return
 	}

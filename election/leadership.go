@@ -65,7 +65,7 @@ func (l *leadership) working() bool { return l.workDone != nil }
 
 // begin begins the term that was won.
 func (r *run) begin(won acquisition) {
-	last, t := won.won(), r.config.Timing
+	last, t := won.won, r.config.Timing
 	again := sleep.Again{First: t.RenewInterval / 10, Most: t.RenewInterval}
 	l := &leadership{
 		run:     r,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
@@ -195,7 +194,6 @@ const (
 	keyPrevious      = attribute.Key("election.previous.holder")
 	keyToken         = attribute.Key("election.token")
 	keyLeaseDuration = attribute.Key("election.lease_duration")
-	keyOperation     = attribute.Key("election.operation")
 )
 
 // traceparent is the key of the W3C header, which records carry too.
@@ -214,7 +212,6 @@ type failover struct {
 
 // failover begins the span of a takeover, with its phases up to the acquisition.
 func (m *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
-	attempts := won.inOrder()
 	f := &failover{
 		telemetry: m,
 		life:      won.Life,
@@ -235,31 +232,16 @@ func (m *telemetry) failover(ctx context.Context, won acquisition, term Term) *f
 	)
 	free := rules.Latest(won.At, won.Life)
 	f.phase("election.silence", free)
-	f.phase("election.delay", rules.Latest(attempts[0].sent.awake, free))
-	acquire := f.phase("election.acquire", won.won().end)
-	for _, a := range attempts {
-		f.attempt(acquire, a)
-	}
+	f.phase("election.delay", rules.Latest(won.first, free))
+	f.phase("election.acquire", won.won.end)
 	return f
 }
 
-// phase emits the span of the next phase and returns a context inside it.
-func (f *failover) phase(name string, end time.Time) context.Context {
-	ctx, span := f.telemetry.tracer.Start(f.ctx, name, trace.WithTimestamp(f.at))
+// phase emits the span of the next phase.
+func (f *failover) phase(name string, end time.Time) {
+	_, span := f.telemetry.tracer.Start(f.ctx, name, trace.WithTimestamp(f.at))
 	span.End(trace.WithTimestamp(end))
 	f.at = end
-	return ctx
-}
-
-func (f *failover) attempt(ctx context.Context, a answer) {
-	_, span := f.telemetry.tracer.Start(ctx, "election.attempt",
-		trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithTimestamp(a.sent.awake),
-		trace.WithAttributes(keyOperation.String(string(a.op)), metrics.KeyResult.String(metrics.Result(a.err))))
-	if a.err != nil {
-		span.SetStatus(codes.Error, a.err.Error())
-	}
-	span.End(trace.WithTimestamp(a.end))
 }
 
 // adopted ends the phase in which this candidate holds the lock and its work may not begin

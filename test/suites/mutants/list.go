@@ -161,7 +161,7 @@ var ofElections = []mutant{
 		"election/internal/rules/observer.go", `return !o.restored && o.holds(`, `return o.holds(`,
 		"election/TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased"},
 	{"S5", "an acquisition may be released for a lease from its answer on",
-		"election/following.go", `f.acquisition.won().sent, locks`, `f.clock.now(), locks`,
+		"election/following.go", `f.acquisition.won.sent, locks`, `f.clock.now(), locks`,
 		"election/TestS5AnAcquisitionIsNotReleasedOnceItsLeaseMayHaveRunOut"},
 	{"S5", "a release that may have landed is repeated on another version",
 		"election/ending.go", `base.Version.Number != tried)`, `tried == 0)`,

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -148,7 +146,8 @@ func TestTheFailoverSaysWhoTookOverFromWhomAndLinksToIt(t *testing.T) {
 	})
 }
 
-func TestAttemptsAreChildrenOfTheAcquisition(t *testing.T) {
+// TestAnAcquisitionLastsUntilAReadTellsThatItLanded, if its answer does not come.
+func TestAnAcquisitionLastsUntilAReadTellsThatItLanded(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.leads()
@@ -163,23 +162,7 @@ func TestAttemptsAreChildrenOfTheAcquisition(t *testing.T) {
 		b.leads()
 		took := b.phases(b.failover())
 		s.want("the silence", took["silence"], lease)
-		acquire := b.named("election.acquire")[0]
-		attempts := b.named("election.attempt")
-		if len(attempts) != 2 {
-			s.t.Fatalf("%d attempts, want a write, and a read that tells that it landed", len(attempts))
-		}
-		for i, want := range [][2]string{{"acquire", "ok"}, {"read", "ok"}} {
-			x, says := attempts[i], attributes(attempts[i])
-			s.want("the operation", says["election.operation"].AsString(), want[0])
-			s.want("the result", says["election.result"].AsString(), want[1])
-			s.want("the kind", x.SpanKind(), trace.SpanKindClient)
-			s.want("the parent", x.Parent().SpanID(), acquire.SpanContext().SpanID())
-			if x.StartTime().Before(acquire.StartTime()) || x.EndTime().After(acquire.EndTime()) {
-				s.t.Errorf("attempt %d is not within the acquisition", i)
-			}
-		}
-		s.want("the first attempt's length", length(attempts[0]), interval)
-		s.want("the first attempt's status", attempts[0].Status().Code, codes.Unset)
+		s.want("the acquisition", took["acquire"] >= interval, true)
 	})
 }
 
