@@ -24,7 +24,6 @@ type Query struct {
 	Resource  apierror.Resource
 	Namespace string
 	Selector  string // of labels
-	Fields    string // a selector of fields, such as "metadata.namespace!=kube-node-lease"
 	// Metadata asks for nothing but the metadata of the objects: use it with
 	// metav1.PartialObjectMetadata.
 	Metadata bool
@@ -67,7 +66,7 @@ func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Qu
 // listed is all objects that a query describes.
 func listed[T any, P Type[T]](client rest.Interface, q Query) Object[T, P] {
 	all := apierror.Object{Resource: q.Resource, Namespace: q.Namespace}
-	return Object[T, P]{client: client, name: all, selector: q.Selector, fields: q.Fields}
+	return Object[T, P]{client: client, name: all, selector: q.Selector}
 }
 
 // asMetadata asks for the metadata of a list's objects. A server that does not know it sends all of them.
@@ -82,9 +81,6 @@ func (o Object[T, P]) list(ctx context.Context, q Query, each func(Event[P])) (v
 		}
 		if q.Selector != "" {
 			req.Param("labelSelector", q.Selector)
-		}
-		if q.Fields != "" {
-			req.Param("fieldSelector", q.Fields)
 		}
 		switch {
 		case q.Cached: // the server answers from its memory, in one page

@@ -38,7 +38,7 @@ type Object[T any, P Type[T]] struct {
 	client rest.Interface
 	name   apierror.Object
 	// For a list or a watch, instead of a name.
-	selector, fields string
+	selector string
 }
 
 // New returns the object with that name; client must be one for its group and version. Call

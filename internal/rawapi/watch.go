@@ -84,9 +84,6 @@ func (o Object[T, P]) open(ctx context.Context, from uint64, keep time.Duration)
 		req.Param("fieldSelector", "metadata.name="+o.name.Name)
 	} else {
 		req.Param("labelSelector", o.selector)
-		if o.fields != "" {
-			req.Param("fieldSelector", o.fields)
-		}
 	}
 	if from != 0 {
 		req.Param("resourceVersion", strconv.FormatUint(from, 10))

@@ -142,9 +142,6 @@ func (a *auditCommand) look(ctx context.Context) ([]audit.Election, []doctor.Fin
 // elections lists all elections. Those on ConfigMaps and Endpoints are read by their metadata.
 func (a *auditCommand) elections(ctx context.Context) (all []audit.Election, unread []doctor.Finding, err error) {
 	q := rawapi.Query{Resource: apierror.Leases, Namespace: a.cluster.namespace}
-	if q.Namespace == "" {
-		q.Fields = "metadata.namespace!=" + audit.NodeLeases
-	}
 	if all, err = collect(ctx, a.cluster.Coordination, q, audit.OfLease); err != nil {
 		return nil, nil, err
 	}

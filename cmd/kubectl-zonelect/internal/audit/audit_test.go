@@ -30,7 +30,7 @@ func TestALeaseThatIsNoElectionIsLeftOut(t *testing.T) {
 		return &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
 	}
 	for _, lease := range []*coordinationv1.Lease{
-		of(NodeLeases, "node-a", nil, new("node-a")),
+		of(corev1.NamespaceNodeLease, "node-a", nil, new("node-a")),
 		of("kube-system", "apiserver-abc", map[string]string{labelServer: "kube-apiserver"}, new("a")),
 		of("ns", "there", map[string]string{"zonelect.dev/lock": "op"}, new("a")),
 		of("ns", "empty", nil, nil),

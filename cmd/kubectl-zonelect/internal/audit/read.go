@@ -20,9 +20,6 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// NodeLeases is the namespace in which each node renews a Lease of its own: a heartbeat, and no election.
-const NodeLeases = corev1.NamespaceNodeLease
-
 // labelServer marks the Lease by which an API server announces itself.
 const labelServer = "apiserver.kubernetes.io/identity"
 
@@ -30,8 +27,8 @@ const labelServer = "apiserver.kubernetes.io/identity"
 func OfLease(lease *coordinationv1.Lease) (e Election, is bool) {
 	_, candidate := lease.Labels[presence.Label]
 	_, server := lease.Labels[labelServer]
-	s := lease.Spec
-	if candidate || server || lease.Namespace == NodeLeases || s.HolderIdentity == nil && s.LeaseDurationSeconds == nil && s.RenewTime == nil {
+	s, ofNode := lease.Spec, lease.Namespace == corev1.NamespaceNodeLease
+	if candidate || server || ofNode || s.HolderIdentity == nil && s.LeaseDurationSeconds == nil && s.RenewTime == nil {
 		return Election{}, false
 	}
 	on := inspect.Election{Lease: lease}
