@@ -3,7 +3,6 @@ module github.com/zonelect/zonelect/examples
 go 1.25.0
 
 require (
-	github.com/go-logr/logr v1.4.4
 	github.com/pmezard/go-difflib v1.0.0
 	github.com/zonelect/zonelect v0.1.0
 	github.com/zonelect/zonelect/operator/ctrlruntime v0.1.0
@@ -27,6 +26,7 @@ require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.0 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
 	github.com/go-openapi/jsonpointer v0.21.0 // indirect

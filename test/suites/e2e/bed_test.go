@@ -60,7 +60,7 @@ var shared struct {
 
 // built are the files of programs that are no trial.Kind.
 var built = map[string]string{
-	"./cmd/kubectl-zonelect": "", "./examples/minimal": "", "./examples/controller-runtime": "", "./examples/kubebuilder/after": "",
+	"./cmd/kubectl-zonelect": "", "./examples/minimal": "", "./examples/kubebuilder/after": "",
 }
 
 // build builds what the gate's tests run. While linkers take all processors, leaders would lose their terms.

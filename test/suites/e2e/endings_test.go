@@ -48,7 +48,7 @@ func TestATermAndAFollowersLifeEndWell(t *testing.T) {
 			}
 		}
 	}
-	if len(programs) < 7 {
+	if len(programs) < 6 {
 		t.Fatalf("there are %d examples: %q", len(programs), programs)
 	}
 	for _, name := range programs {
