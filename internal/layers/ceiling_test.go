@@ -25,10 +25,10 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         20276, // without comments and blanks
-	"lines of tests":        43899,
-	"tokens of code":        152260,
-	"tokens of tests":       378158,
+	"lines of code":         19938, // without comments and blanks
+	"lines of tests":        43627,
+	"tokens of code":        149850,
+	"tokens of tests":       376003,
 	"words of Markdown":     28001,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields

@@ -82,7 +82,7 @@ var house = map[string]string{
 	"internal/record":         "kubernetes logr locks",
 	"internal/requests":       "locks",
 	"internal/sleep":          "backoff",
-	"internal/transport":      "kubernetes election/timing internal/sleep internal/transport/live",
+	"internal/transport":      "backoff kubernetes election/timing internal/sleep internal/transport/live",
 	"internal/transport/live": "",
 }
 
