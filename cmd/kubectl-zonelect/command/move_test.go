@@ -227,6 +227,9 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 			}
 		}
 		golden(t, "restore", w.run("restore", "za"))
+		if got := w.evacuated("alpha"); got != "zc" {
+			t.Errorf("after za is restored, evacuated is %v", got)
+		}
 		golden(t, "restore-again", w.run("restore", "za"))
 		golden(t, "evacuate-unknown", w.run("evacuate", "zx"))
 		time.Sleep(time.Minute)
