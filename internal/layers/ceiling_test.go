@@ -26,9 +26,9 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         19938, // without comments and blanks
-	"lines of tests":        43630,
+	"lines of tests":        43631,
 	"tokens of code":        149850,
-	"tokens of tests":       376026,
+	"tokens of tests":       376045,
 	"words of Markdown":     28001,
 	"direct requirements":   9,   // of the root module
 	"exported names":        200, // of the root module, without fields
