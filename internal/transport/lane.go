@@ -28,12 +28,12 @@ type lane struct {
 	kept    *http.Transport // its connections serve the requests that doubt nothing
 	heard   time.Time       // when one of them last brought the answer to a request that was sent after doubted
 	doubted time.Time       // what was sent before this proves nothing
-	stays   time.Time       // no refusal costs the connections before this
-	rests   *backoff.ExponentialBackOff
+	leaves  time.Time       // no refusal costs the connections before this
+	pauses  *backoff.ExponentialBackOff
 }
 
 func newLane(open func() *http.Transport, o Options) *lane {
-	return &lane{open: open, options: o, kept: open(), rests: sleep.Delays(o.AttemptTimeout/2, o.Patience)}
+	return &lane{open: open, options: o, kept: open(), pauses: sleep.Delays(o.AttemptTimeout/2, o.Patience)}
 }
 
 // answer is the outcome of a request on the connections of a pool.
@@ -105,11 +105,11 @@ func (l *lane) note(req *http.Request, a answer, sent time.Time) {
 	switch {
 	case a.resp.StatusCode == http.StatusUnauthorized: // a rotated client certificate needs another connection
 		l.doubted = now
-	case refuses(a.resp.StatusCode) && now.After(l.stays): // else handshakes would load the server
-		if now.Sub(l.stays) > l.options.Patience {
-			l.rests.Reset()
+	case refuses(a.resp.StatusCode) && now.After(l.leaves): // else handshakes would load the server
+		if now.Sub(l.leaves) > l.options.Patience {
+			l.pauses.Reset()
 		}
-		l.doubted, l.stays = now, now.Add(l.rests.NextBackOff())
+		l.doubted, l.leaves = now, now.Add(l.pauses.NextBackOff())
 	}
 }
 

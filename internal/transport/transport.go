@@ -84,11 +84,11 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 func address(cfg *rest.Config) (string, error) {
 	u, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
-		return "", fmt.Errorf("API server address %q: %w", cfg.Host, err)
+		return "", fmt.Errorf("API server address: %w", err) // which names it
 	}
 	ports := map[string]string{"https": "443", "http": "80"}
 	if ports[u.Scheme] == "" {
-		return "", fmt.Errorf("API server address %q: its scheme is %q, use https", cfg.Host, u.Scheme)
+		return "", fmt.Errorf("API server address %q: its scheme is %q, use https", u.Redacted(), u.Scheme)
 	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[u.Scheme])), nil
 }
