@@ -104,11 +104,9 @@ func newRoot(env *environment) *cobra.Command {
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		f.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, f.Name)
 	})
-	for _, add := range []func(*environment) *cobra.Command{
-		newStatus, newDoctor, newAudit, newHandover, newEvacuate, newRestore, newMigrate, newDemo,
-	} {
-		root.AddCommand(add(env))
-	}
+	root.AddCommand(
+		newStatus(env), newDoctor(env), newAudit(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newDemo(env),
+	)
 	return root
 }
 
