@@ -25,9 +25,9 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         19938, // without comments and blanks
+	"lines of code":         19947, // without comments and blanks
 	"lines of tests":        43631,
-	"tokens of code":        149850,
+	"tokens of code":        149926,
 	"tokens of tests":       376045,
 	"words of Markdown":     28001,
 	"direct requirements":   9,   // of the root module
