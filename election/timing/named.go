@@ -5,7 +5,7 @@ package timing
 
 import "time"
 
-// Fast returns the timing for a failover in four to five seconds: a LeaseDuration of 3 s, a
+// Fast returns the timing for a failover in less than four seconds: a LeaseDuration of 3 s, a
 // RenewDeadline of 2.5 s and a RenewInterval of 500 ms. The default takes about five times as
 // long. All candidates for the lock must use it.
 //

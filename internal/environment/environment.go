@@ -49,7 +49,7 @@ func (e Environment) Find(ctx context.Context, known Self) (*Environment, error)
 		return nil, err
 	}
 	if e.Namespace = cmp.Or(e.Namespace, e.Self.Namespace); e.Namespace == "" {
-		return nil, errors.New("the namespace of the lock is not known: set POD_NAMESPACE or --leader-elect-resource-namespace")
+		return nil, errors.New("the namespace of the lock is not known: set --leader-elect-resource-namespace or, in a pod, POD_NAMESPACE")
 	}
 	return &e, nil
 }
