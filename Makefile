@@ -56,13 +56,14 @@ help:
 check: lint ## gofmt, go vet, lint and the unit tests that matter: before each push (3 min)
 	$(call each,. cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus,go test ./...)
 
-# Stages of make test and their limits. A slow machine runs the same, only for longer.
+# Stages of make test and their limits. A slow machine runs the same, only for longer. With -j3, one
+# part of a stage compiles while another downloads.
 STAGES := lint:60m unit:60m race:60m gate:60m
 
 .PHONY: test
 test: ## The gate: lint, unit, race and gate (15 min; 30 min with nothing downloaded or built)
 	@for stage in $(STAGES); do \
-		from=$$(date +%s); timeout --foreground -k 60 $${stage#*:} $(MAKE) --no-print-directory $${stage%:*}; rc=$$?; \
+		from=$$(date +%s); timeout --foreground -k 60 $${stage#*:} $(MAKE) --no-print-directory -j3 $${stage%:*}; rc=$$?; \
 		echo "== make $${stage%:*} took $$(($$(date +%s) - from)) s$$([ $$rc != 124 ] || echo ", more than its limit of $${stage#*:}")"; \
 		[ $$rc = 0 ] || exit $$rc; \
 	done
@@ -124,7 +125,7 @@ stress: ## The tests RUN=REGEXP of a package PKG=./zone, 50 times under load, be
 .PHONY: race
 race: ## The race detector on the packages that hold the rules
 	GOMAXPROCS=1 go test -p 2 -race -count=1 -short ./election/... ./locks/... ./operator/...
-	cd operator/ctrlruntime && GOMAXPROCS=1 go test -race -count=1 -short ./...
+	cd operator/ctrlruntime && GOMAXPROCS=1 go test -p 2 -race -count=1 -short ./...
 
 .PHONY: race-all
 race-all: ## The race detector on all packages; SHORT=: with the long simulations
@@ -151,9 +152,15 @@ compat: ## The main ones on other versions of Kubernetes (85 min, mostly builds)
 	done
 
 .PHONY: lint
-lint: vet $(LINT) ## gofmt, go vet, golangci-lint, actionlint; OUTSIDE=1: what go.work leaves out (30 min)
-	@for m in $(PUBLISHED); do .ci/alone $$m go list -deps ./... >/dev/null || { echo "in $$m/go.mod, as it is without the workspace"; exit 1; }; done
+lint: vet $(LINT) alone actionlint ## gofmt, go vet, golangci-lint, actionlint; OUTSIDE=1: what go.work leaves out (30 min)
 	$(if $(OUTSIDE),$(call each,$(OUTSIDE_MODULES),GOWORK=off $(LINT) run --allow-parallel-runners .),$(call each,$(MODULES),$(LINT) run --allow-parallel-runners ./...))
+
+.PHONY: alone
+alone:
+	@for m in $(PUBLISHED); do .ci/alone $$m go list -deps ./... >/dev/null || { echo "in $$m/go.mod, as it is without the workspace"; exit 1; }; done
+
+.PHONY: actionlint
+actionlint:
 	GOWORK=off go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(LINT):
