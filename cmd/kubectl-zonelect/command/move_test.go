@@ -173,11 +173,25 @@ func TestALeaderThatKnowsBetterRefuses(t *testing.T) {
 		if got := w.leader("op"); got != "op-za_1" {
 			t.Errorf("%s leads", got)
 		}
-		w.stops = 5 * time.Second // the leader renews meanwhile, which answers the request
-		if r := w.run("handover", "op", "--to", "op-zc_1"); r.code != exitOK || w.leader("op") != "op-zc_1" {
-			t.Errorf("asked again for another, %s leads: %+v", w.leader("op"), r)
+		w.run("handover", "op", "--to", "op-zc_1")
+		if got := w.leader("op"); got != "op-zc_1" {
+			t.Errorf("asked again for another, %s leads", got)
 		}
 	})
+}
+
+// TestNoNewRequestIsAnsweredByAnOldRefusal, which each renewal keeps while the work stops.
+func TestNoNewRequestIsAnsweredByAnOldRefusal(t *testing.T) {
+	for _, args := range [][]string{{"handover", "op"}, {"evacuate", "za"}} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.trio("op")
+			w.annotate("op", record.AnnotationRefused, "as I said before")
+			w.stops = 5 * time.Second
+			if r := w.run(args...); r.code != exitOK || w.leader("op") != "op-zb_1" {
+				t.Errorf("%q: %s leads: %+v", args, w.leader("op"), r)
+			}
+		})
+	}
 }
 
 func TestALeaderThatDiesMeanwhileIsNotWaitedForLonger(t *testing.T) {
@@ -309,6 +323,19 @@ func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
 		asked, said := w.annotations("op")[record.AnnotationRequest], errOut.String()
 		if asked != nil || code == exitOK || !strings.HasPrefix(said, "waiting up to 1h0m0s for op-za_1 ") {
 			t.Errorf("exit code %d, %s; the request is %v", code, said, asked)
+		}
+	})
+}
+
+// TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack: somebody has asked for another since.
+func TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		const other = `{"holder":"op-za_1","identity":"op-zc_1"}`
+		w.putLease(newLease("op", "op-za_1", "za"))
+		time.AfterFunc(time.Second, func() { w.annotate("op", record.AnnotationRequest, other) })
+		w.run("handover", "op", "--timeout", "2s")
+		if asked := w.annotations("op")[record.AnnotationRequest]; asked != other {
+			t.Errorf("the request is %v", asked)
 		}
 	})
 }
