@@ -173,6 +173,22 @@ func TestS4WhatIsLeftOfARecordIsNoTerm(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatStaysAwayAfterALaterOneCameIsNoOutage: a request that was sent before may be lost on its connection.
+func TestAnAnswerThatStaysAwayAfterALaterOneCameIsNoOutage(t *testing.T) {
+	start := time.Now()
+	at := func(seconds time.Duration) time.Time { return start.Add(seconds * time.Second) }
+	o := NewOutage(10*time.Second, 2*time.Second, start)
+	o.Answered(at(5))
+	o.Missed(at(4))
+	if over := o.Over(at(15)); over.After(at(15)) {
+		t.Errorf("an outage is over %v after the last answer", over.Sub(at(5)))
+	}
+	o.Missed(at(6))
+	if over := o.Over(at(15)); over != at(17) {
+		t.Errorf("an outage that lasts for 10s is over after %v, want a precedence more", over.Sub(at(5)))
+	}
+}
+
 // TestWhatARecordSaysOfACandidateReadsBackAsItIs: else its leader would mend the record after each
 // acquisition.
 func TestWhatARecordSaysOfACandidateReadsBackAsItIs(t *testing.T) {
