@@ -261,6 +261,22 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 	})
 }
 
+// TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone: another leader in it, or in no known zone, is no success.
+func TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone(t *testing.T) {
+	for zone, want := range map[string]string{
+		"za": "not moved after 5s: op-2_1 still leads", "": "moved to a leader whose zone is not known", "zb": "moved\n",
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.putLease(newLease("op", "op-1_1", "za"))
+			time.AfterFunc(time.Second, func() { w.putLease(newLease("op", "op-2_1", zone)) })
+			r := w.run("evacuate", "za", "--timeout", "5s")
+			if moved := r.code == exitOK; moved != (zone == "zb") || !strings.Contains(r.out, want) {
+				t.Errorf("the next leader is in zone %q: %+v", zone, r)
+			}
+		})
+	}
+}
+
 func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.operators()
