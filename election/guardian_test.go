@@ -167,9 +167,14 @@ func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() string {
 func TestATermThatTheGuardianLosesAsItStopsIsTrustedNoMore(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, g := s.guardedCandidate("a", true)
+		adopted := <-g.adopted
 		a.SetStopTime(20 * time.Second)
 		g.campaign <- locks.Permission{Why: "rolled back"}
 		a.Loses()
+		synctest.Wait()
+		if adopted.Err() != nil {
+			s.T.Fatal("the guardian was told to go while the work still stops")
+		}
 		term := a.Term()
 		if term.TrustedFor() <= 0 {
 			t.Fatal("a term that stops in good order is trusted, else this shows nothing")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/transport/live"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -63,6 +64,35 @@ func TestAWatchThatIsDoubtedGoesOnUntilAnotherSaysSomething(t *testing.T) {
 			t.Errorf("%d watches began, and %d run, want two and one", all, running)
 		}
 		c.Idles()
+	})
+}
+
+// TestAFollowerThatHearsNothingAsksOverAConnectionThatIsKnownToLive: the API server of its own may have died with the
+// leader.
+func TestAFollowerThatHearsNothingAsksOverAConnectionThatIsKnownToLive(t *testing.T) {
+	led(t, func(s *stage, a *seat) {
+		var reads, kept atomic.Int32
+		var silent atomic.Bool
+		b := s.start("b", altering(func(l *altered) {
+			l.read = func(ctx context.Context) (locks.Snapshot, error) {
+				if since, is := live.Wanted(ctx); silent.Load() && (!is || time.Since(since) > 0) {
+					kept.Add(1)
+					<-ctx.Done() // as on a dead one
+					return locks.Snapshot{}, ctx.Err()
+				}
+				reads.Add(1)
+				return l.Lock.Read(ctx)
+			}
+		}))
+		time.Sleep(2 * interval)
+		silent.Store(true)
+		before := reads.Load()
+		a.link.Set(cut)
+		time.Sleep(lease / 2)
+		if fresh, old := reads.Load()-before, kept.Load(); fresh == 0 || old > 0 {
+			s.T.Errorf("after a silence %d reads ask for a connection that is known to live, and %d do not", fresh, old)
+		}
+		b.Leads()
 	})
 }
 

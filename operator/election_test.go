@@ -323,6 +323,20 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 	})
 }
 
+// TestWorkThatIsNotTrustedEndsItsProcessWithoutWaitingForTheLog: another may lead.
+func TestWorkThatIsNotTrustedEndsItsProcessWithoutWaitingForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &stuckLog{open: make(chan struct{})}
+		defer close(log.open)
+		log.shut.Store(true)
+		e, start := &Election{log: logr.New(log), exit: func(int) {}}, time.Now()
+		e.exitOnOverrun(election.Term{}, errors.New("late"))
+		if took := time.Since(start); took > leastToLog {
+			t.Errorf("it ends after %v, want %v", took, leastToLog)
+		}
+	})
+}
+
 // running runs an election until end is called.
 func running(t *testing.T, e *Election, lead func(context.Context, election.Term) error) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -38,6 +38,31 @@ func inBubble(t *testing.T, do func(t *testing.T, server *apitest.Server, o Opti
 	})
 }
 
+// TestALegacyLockMayHaveANameOfItsOwn, whatever its kind.
+func TestALegacyLockMayHaveANameOfItsOwn(t *testing.T) {
+	for _, legacy := range []Legacy{
+		{Name: "old", Mode: ModeAuto, PodSelector: "app=op"},
+		{Name: "old", ResourceLock: "configmapsleases"}, {Name: "old", ResourceLock: "endpointsleases"},
+	} {
+		path := "/api/v1/namespaces/ns/configmaps/old"
+		if legacy.ResourceLock == "endpointsleases" {
+			path = "/api/v1/namespaces/ns/endpoints/old"
+		}
+		inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
+			o.Legacy = legacy
+			err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+				server.Mu.Lock()
+				defer server.Mu.Unlock()
+				if server.Objects[path] == nil {
+					t.Errorf("%+v: there is no %s", legacy, path)
+				}
+				return nil
+			}, o)
+			must(t, err)
+		})
+	}
+}
+
 // TestAnEndAtAnyMomentIsNoError: a process may be told to end before the first answer, while it
 // waits for something, while it follows and while it leads. Here that is when its n-th request
 // arrives, for each n.

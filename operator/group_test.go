@@ -67,6 +67,36 @@ func TestAGroupReleasesAllItsLocks(t *testing.T) {
 	}
 }
 
+// TestAGroupGoesOnForTheOthersWhenTheElectionThatBeganFirstEnds.
+func TestAGroupGoesOnForTheOthersWhenTheElectionThatBeganFirstEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
+		g, err := NewGroup(t.Context(), "op", o)
+		must(t, err)
+		first, stop := context.WithCancel(t.Context())
+		leave := g.enter(first)
+		defer g.enter(t.Context())()
+		stop()
+		leave()
+		g.keeper.SetUnhealthy("ill")
+		time.Sleep(time.Minute)
+		if says := onPresences(server, "ns", "zonelect.dev/health"); !slices.Equal(says, []string{"ill"}) {
+			t.Errorf("its presence says %q", says)
+		}
+	})
+}
+
+// TestNoElectionOfAGroupClosesTheConnections, because the others are on them, too.
+func TestNoElectionOfAGroupClosesTheConnections(t *testing.T) {
+	_, o := inPod(t)
+	g, err := NewGroup(t.Context(), "op", o)
+	must(t, err)
+	lock, err := g.lock("a")
+	must(t, err)
+	if lock.Capabilities().CloseConnections != nil {
+		t.Error("its elector may close them")
+	}
+}
+
 // TestM12NoGroupTakesALockInAPhaseThatForbidsIt of a migration.
 func TestM12NoGroupTakesALockInAPhaseThatForbidsIt(t *testing.T) {
 	for phase, leads := range map[record.Phase]bool{record.PhaseDual: false, record.PhaseLegacy: false, record.PhaseSealed: true} {

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 )
 
@@ -34,33 +33,28 @@ var eachWay = map[string]func(ctx context.Context, o Options, lead func(context.
 	},
 }
 
-// TestWhoIsUnhealthySaysSoOnItsPresence, so that no other hands over to it.
+// TestWhoIsUnhealthySaysSoOnItsPresence, so that no other hands over to it, and when it is well again.
 func TestWhoIsUnhealthySaysSoOnItsPresence(t *testing.T) {
 	for name, run := range eachWay {
-		t.Run(name, func(t *testing.T) {
-			server, o := inPod(t)
+		inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
 			var ill atomic.Bool
-			o.Timing = timing.Fast() // it is asked twice a second
+			o.Health.After = time.Hour
 			o.Health.Check = func(context.Context) error {
 				if ill.Load() {
 					return errors.New("ill")
 				}
 				return nil
 			}
-			err := run(t.Context(), o, func(context.Context, election.Term) error {
-				ill.Store(true)
-				told := func() bool { return slices.Equal(onPresences(server, "ns", "zonelect.dev/health"), []string{"ill"}) }
-				for late := time.Now().Add(time.Minute); !told(); time.Sleep(time.Millisecond) {
-					if time.Now().After(late) {
-						t.Error("its presence does not say so")
-						return nil
+			must(t, run(t.Context(), o, func(context.Context, election.Term) error {
+				for _, want := range []string{"ill", ""} {
+					ill.Store(want != "")
+					time.Sleep(time.Minute)
+					if says := onPresences(server, "ns", "zonelect.dev/health"); !slices.Equal(says, []string{want}) {
+						t.Errorf("%s: its presence says %q, want %q", name, says, want)
 					}
 				}
 				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 	}
 }

@@ -48,6 +48,7 @@ type world struct {
 	server *apitest.Server
 	denied bool              // nothing is permitted
 	sick   map[string]string // why candidates are unhealthy, by identity
+	stops  time.Duration     // how long the work of a leader takes to stop
 	lacks  map[string]bool   // what service accounts may not do, as in "update leases"
 }
 

@@ -69,7 +69,11 @@ func (w *world) elect(on locks.Lock, candidate locks.Candidate, peers func(conte
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+		_ = e.Run(ctx, func(ctx context.Context, _ election.Term) error {
+			<-ctx.Done()
+			time.Sleep(w.stops)
+			return nil
+		})
 	}()
 	w.t.Cleanup(func() { stop(); <-ended })
 	synctest.Wait()
@@ -176,6 +180,20 @@ func TestALeaderThatKnowsBetterRefuses(t *testing.T) {
 	})
 }
 
+// TestNoNewRequestIsAnsweredByAnOldRefusal, which each renewal keeps while the work stops.
+func TestNoNewRequestIsAnsweredByAnOldRefusal(t *testing.T) {
+	for _, args := range [][]string{{"handover", "op"}, {"evacuate", "za"}} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.trio("op")
+			w.annotate("op", record.AnnotationRefused, "as I said before")
+			w.stops = 5 * time.Second
+			if r := w.run(args...); r.code != exitOK || w.leader("op") != "op-zb_1" {
+				t.Errorf("%q: %s leads: %+v", args, w.leader("op"), r)
+			}
+		})
+	}
+}
+
 func TestALeaderThatDiesMeanwhileIsNotWaitedForLonger(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		kill := w.campaign("op", "op-za", "za")
@@ -243,6 +261,22 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 	})
 }
 
+// TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone: another leader in it, or in no known zone, is no success.
+func TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone(t *testing.T) {
+	for zone, want := range map[string]string{
+		"za": "not moved after 5s: op-2_1 still leads", "": "moved to a leader whose zone is not known", "zb": "moved\n",
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.putLease(newLease("op", "op-1_1", "za"))
+			time.AfterFunc(time.Second, func() { w.putLease(newLease("op", "op-2_1", zone)) })
+			r := w.run("evacuate", "za", "--timeout", "5s")
+			if moved := r.code == exitOK; moved != (zone == "zb") || !strings.Contains(r.out, want) {
+				t.Errorf("the next leader is in zone %q: %+v", zone, r)
+			}
+		})
+	}
+}
+
 func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.operators()
@@ -305,6 +339,19 @@ func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
 		asked, said := w.annotations("op")[record.AnnotationRequest], errOut.String()
 		if asked != nil || code == exitOK || !strings.HasPrefix(said, "waiting up to 1h0m0s for op-za_1 ") {
 			t.Errorf("exit code %d, %s; the request is %v", code, said, asked)
+		}
+	})
+}
+
+// TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack: somebody has asked for another since.
+func TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		const other = `{"holder":"op-za_1","identity":"op-zc_1"}`
+		w.putLease(newLease("op", "op-za_1", "za"))
+		time.AfterFunc(time.Second, func() { w.annotate("op", record.AnnotationRequest, other) })
+		w.run("handover", "op", "--timeout", "2s")
+		if asked := w.annotations("op")[record.AnnotationRequest]; asked != other {
+			t.Errorf("the request is %v", asked)
 		}
 	})
 }

@@ -99,6 +99,31 @@ func TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew(t *testing.T) {
 	}
 }
 
+// TestS3TheLeaseOfTheHolderCounts, not the candidate's own. If nobody knows what became of the holder, the longer counts.
+func TestS3TheLeaseOfTheHolderCounts(t *testing.T) {
+	const own = 15 * time.Second
+	start := time.Now()
+	for lease, want := range map[time.Duration]struct{ held, deleted, emptied time.Duration }{
+		time.Minute:     {time.Minute, time.Minute, time.Minute},
+		5 * time.Second: {5 * time.Second, 5 * time.Second, own},
+		0:               {Longest, Longest, Longest}, // it does not say for how long
+	} {
+		r := locks.Record{Holder: "a", LeaseDuration: lease, RenewTime: start}
+		o := NewObserver(Self{Identity: "b", Lease: own})
+		is := func(what string, number uint64, opaque any, want time.Duration) {
+			t.Helper()
+			o.Observe(locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: opaque}, Record: r}, start)
+			if free, _ := o.Free(); free.At.Sub(start) != want {
+				t.Errorf("a lease of %v that is %s is free after %v, want %v", lease, what, free.At.Sub(start), want)
+			}
+		}
+		is("held", 1, true, want.held)
+		is("deleted", 2, nil, want.deleted)
+		r.Holder = ""
+		is("emptied", 3, true, want.emptied)
+	}
+}
+
 // TestS4WhatIsLeftOfARecordIsNoTerm: whoever led by the part that is gone may not know it yet.
 func TestS4WhatIsLeftOfARecordIsNoTerm(t *testing.T) {
 	const lease, longer = 15 * time.Second, 30 * time.Second
@@ -145,6 +170,22 @@ func TestS4WhatIsLeftOfARecordIsNoTerm(t *testing.T) {
 		if free, _ := o.Free(); free.At.Sub(seen) != tc.want {
 			t.Errorf("%s: free %v after it was seen, want %v", what, free.At.Sub(seen), tc.want)
 		}
+	}
+}
+
+// TestAnAnswerThatStaysAwayAfterALaterOneCameIsNoOutage: a request that was sent before may be lost on its connection.
+func TestAnAnswerThatStaysAwayAfterALaterOneCameIsNoOutage(t *testing.T) {
+	start := time.Now()
+	at := func(seconds time.Duration) time.Time { return start.Add(seconds * time.Second) }
+	o := NewOutage(10*time.Second, 2*time.Second, start)
+	o.Answered(at(5))
+	o.Missed(at(4))
+	if over := o.Over(at(15)); over.After(at(15)) {
+		t.Errorf("an outage is over %v after the last answer", over.Sub(at(5)))
+	}
+	o.Missed(at(6))
+	if over := o.Over(at(15)); over != at(17) {
+		t.Errorf("an outage that lasts for 10s is over after %v, want a precedence more", over.Sub(at(5)))
 	}
 }
 

@@ -246,6 +246,14 @@ func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing
 	}
 }
 
+func TestM8NoWorkBeginsBeforeTheConfigMapIsWatched(t *testing.T) {
+	s := holder(shield(1, true, me))
+	s.neverWatched = true
+	s.wants(t, "the first watch is not open", idle)
+	s.neverWatched = false
+	s.wants(t, "it is", grant)
+}
+
 func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 	s := holder(shield(1, true, me))
 	s.settled = start.Add(5 * time.Second)

@@ -116,6 +116,18 @@ func TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn(t *testing.T) {
 	}
 }
 
+// TestNoProgramIsToldToLeadOnceOneHasStopped: the lock is about to be released, and waits for nobody.
+func TestNoProgramIsToldToLeadOnceOneHasStopped(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		if unwanted, err := p.b.stopped(p.e.Term().Token); !unwanted || err != nil {
+			t.Errorf("the term is to end: %v, %v", unwanted, err)
+		}
+		if code, token := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
+			t.Errorf("before it has ended: %d %s", code, token)
+		}
+	})
+}
+
 func TestOnlyTheTermThatIsNamedHasStopped(t *testing.T) {
 	inBubble(t, func(p *polled) {
 		bad, conflict := http.StatusBadRequest, http.StatusConflict

@@ -69,6 +69,17 @@ func TestTrustThatEndedWhileThisProcessDidNotRunCountsFromItsEnd(t *testing.T) {
 	}
 }
 
+// TestTrustThatIsTakenAwayWhileACommandStopsInGoodOrderLeavesItTheGraceFromThen: another may have the lock.
+func TestTrustThatIsTakenAwayWhileACommandStopsInGoodOrderLeavesItTheGraceFromThen(t *testing.T) {
+	l := limit{timing: tenths}
+	l.trust(start0, 10*time.Second)
+	l.ask(start0, election.ErrStopped)
+	l.trust(after(1), 0)
+	if l.kill(after(4.9)) || !l.kill(after(5)) {
+		t.Errorf("its grace counts from %v, want a second after %v", l.until, start0)
+	}
+}
+
 func TestTimeInWhichTheMachineWasSuspendedCounts(t *testing.T) {
 	// Go's monotonic clock stands still meanwhile: both moments have the same reading.
 	now := time.Now()
