@@ -16,7 +16,6 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/doctest"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -132,9 +131,3 @@ func TestM12APhaseThatChangesDuringALookCounts(t *testing.T) {
 		})
 	}
 }
-
-func TestEachGoroutineIsListed(t *testing.T) {
-	doctest.CheckGoroutines(t, "shield", "twin", "internal/candidate", "../../internal/presence", "../../internal/phase")
-}
-
-func TestEachPlaceToLookExists(t *testing.T) { doctest.CheckPlaces(t) }
