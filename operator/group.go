@@ -13,7 +13,6 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -105,7 +104,6 @@ func (g *Group) Run(ctx context.Context, lock string, lead func(context.Context,
 // lock returns the lock of that name. It does not campaign where a legacy lock counts too (M12).
 func (g *Group) lock(name string) (locks.Lock, error) {
 	c := g.environment.Lease(g.clients, name)
-	c.Annotate = record.Shared(g.name, name)
 	c.Capabilities.CloseConnections = nil // the others are on them too
 	c.Capabilities.Group = g.name
 	return phase.NewLease(c, g.clients.Core, g.environment.Timing, nil)

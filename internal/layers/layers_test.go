@@ -57,7 +57,7 @@ var house = map[string]string{
 	"migrate": "kubernetes internal/apierror internal/inspect internal/legacypods internal/rawapi internal/record " +
 		"internal/sleep locks locks/multilock locks/ownerref",
 	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment " +
-		"internal/legacypods internal/phase internal/presence internal/record internal/transport " +
+		"internal/legacypods internal/phase internal/presence internal/transport " +
 		"locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin " +
 		"operator/internal/events zone",
 	"operator/internal/events": "kubernetes logr election election/status internal/environment",
