@@ -6,7 +6,6 @@ package environment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,12 +44,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 	if err != nil {
 		return "", err
 	}
-	look := func(ctx context.Context) (string, error) { return zone.Lookup(ctx, core, node) }
-	z, err := rawapi.Ask(ctx, most, look)
-	if err != nil {
-		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
-	}
-	return z, nil
+	return rawapi.Ask(ctx, most, func(ctx context.Context) (string, error) { return zone.Lookup(ctx, core, node) })
 }
 
 // WatchZone calls tell once the zone of this process becomes known after the start, unless ctx ends first:

@@ -64,7 +64,7 @@ var house = map[string]string{
 
 	"zone": "election election/status locks",
 
-	"zone/lookup.go": "kubernetes locks",
+	"zone/lookup.go": "kubernetes internal/apierror internal/rawapi",
 
 	"internal/apierror": "kubernetes locks",
 	"internal/environment": "kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record " +
