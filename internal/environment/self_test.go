@@ -130,7 +130,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 				namespaceFile = writeFile(t, tc.mounted)
 			}
 			logger, logs := logbook()
-			got, err := WhoAmI(t.Context(), nil, logger, tc.options)
+			got, err := WhoAmI(t.Context(), &rest.Config{Host: nobody}, logger, tc.options)
 			must(t, err)
 			if !regexp.MustCompile(tc.identity).MatchString(got.Identity) {
 				t.Errorf("identity %q, want %s", got.Identity, tc.identity)
@@ -152,7 +152,7 @@ func TestNoTwoStartsHaveOneIdentity(t *testing.T) {
 	setenv(t, full)
 	seen := map[string]bool{}
 	for range 100 {
-		s, err := WhoAmI(t.Context(), nil, logr.Logger{}, Self{})
+		s, err := WhoAmI(t.Context(), &rest.Config{Host: nobody}, logr.Logger{}, Self{})
 		if err != nil || seen[s.Identity] {
 			t.Fatalf("identity %q again, or %v", s.Identity, err)
 		}

@@ -27,12 +27,9 @@ const (
 
 // lookup reads the zone of a node, for most at the longest, on connections that are closed afterwards.
 func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Duration) (string, error) {
-	switch {
-	case node == "":
+	if node == "" {
 		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName), " +
 			"as tokens name it only since Kubernetes 1.30")
-	case cfg == nil:
-		return "", errors.New("no configuration says how to reach the API server")
 	}
 	cfg = Named(cfg)
 	tr, err := transport.New(cfg, transport.Options{})
