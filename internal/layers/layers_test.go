@@ -89,7 +89,7 @@ var house = map[string]string{
 // testKits may import testing and everything, and only tests may import them: a program that uses
 // one would contain package testing.
 var testKits = []string{
-	"election/electiontest", "locks/lockstest", "locks/multilock/internal/multilocktest", "internal/apitest",
+	"election/electiontest", "locks/lockstest", "internal/apitest",
 }
 
 func TestEveryPackageImportsOnlyWhatItsLayerAllows(t *testing.T) {
