@@ -80,11 +80,7 @@ func diff(t *testing.T, example, shown string) (text string, lines int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, line := range strings.Split(text, "\n") {
-		if i >= 2 && (strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-")) { // two lines are headers
-			lines++
-		}
-	}
+	lines = len(regexp.MustCompile("(?m)^[-+]").FindAllString(text, -1)) - 2 // two are headers
 	return strings.TrimSpace(text), lines
 }
 
