@@ -88,7 +88,8 @@ const given = `
 kubectl apply -f - <<END
 {apiVersion: v1, kind: Node, metadata: {name: op}}
 ---
-{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: op}}
+{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: op}, spec: {holderIdentity: op, leaseDurationSeconds: 3600,
+  renewTime: "$(date -u +%FT%T.000000Z)"}}
 ---
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: prometheusrules.monitoring.coreos.com}, spec: {
   group: monitoring.coreos.com, scope: Namespaced, names: {kind: PrometheusRule, plural: prometheusrules}, versions: [
