@@ -25,18 +25,18 @@ import (
 // ceiling is how much of each there may be. Who lands less lowers it to what there is now; who raises
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
-	"lines of code":         19947, // without comments and blanks
-	"lines of tests":        43631,
-	"tokens of code":        149926,
-	"tokens of tests":       376045,
+	"lines of code":         19451, // without comments and blanks
+	"lines of tests":        44352,
+	"tokens of code":        146138,
+	"tokens of tests":       381939,
 	"words of Markdown":     28001,
 	"direct requirements":   9,   // of the root module
-	"exported names":        200, // of the root module, without fields
+	"exported names":        198, // of the root module, without fields
 	"options":               18,  // fields of operator.Options
 	"flags":                 13,  // of an operator
-	"packages of internal":  15,  // the root module's
+	"packages of internal":  14,  // the root module's
 	"lines of over 140":     0,
-	"lines of an afternoon": 2814, // of the files of docs/reading.md
+	"lines of an afternoon": 2790, // of the files of docs/reading.md
 	"files of over 500":     0,
 }
 
