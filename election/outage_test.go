@@ -65,6 +65,28 @@ func outages(s *stage, dice *rand.Rand) {
 	}
 }
 
+// TestAnOutageThatEndsWithinTheLeaseMovesNoLeader: the term is lost, and its work has stopped, but nobody else could
+// have led.
+func TestAnOutageThatEndsWithinTheLeaseMovesNoLeader(t *testing.T) {
+	led(t, func(s *stage, a *seat) {
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		for _, c := range []*seat{a, b} {
+			c.link.Set(away[1])
+		}
+		a.Loses()
+		time.Sleep(time.Second)
+		for _, c := range []*seat{a, b} {
+			c.link.Set(lockstest.Fault{})
+		}
+		select {
+		case <-a.Leading:
+		case term := <-b.Leading:
+			t.Errorf("another leads after the outage: %+v", term)
+		}
+	})
+}
+
 func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testing.T) {
 	for _, fault := range away {
 		led(t, func(s *stage, a *seat) {

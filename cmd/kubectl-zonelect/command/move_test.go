@@ -261,6 +261,21 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 	})
 }
 
+// TestARestoreChangesNothingButItsZone: each lock keeps its other evacuations, and gets none of another lock.
+func TestARestoreChangesNothingButItsZone(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		for lock, zones := range map[string]string{"a": "za,zb", "b": "zd,za", "c": "zc"} {
+			w.putLease(newLease(lock, lock+"-1_1", "za", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationEvacuated] = zones }))
+		}
+		w.run("restore", "za")
+		for lock, want := range map[string]string{"a": "zb", "b": "zd", "c": "zc"} {
+			if got := w.evacuated(lock); got != want {
+				t.Errorf("after za is restored, lock %s is kept out of %v, want %s", lock, got, want)
+			}
+		}
+	})
+}
+
 // TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone: another leader in it, or in no known zone, is no success.
 func TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone(t *testing.T) {
 	for zone, want := range map[string]string{

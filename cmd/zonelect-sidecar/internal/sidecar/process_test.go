@@ -4,6 +4,7 @@
 package sidecar
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,6 +46,25 @@ func TestOnlyOneReapsWhatIsLeftBehind(t *testing.T) {
 	if p.pass(syscall.SIGCHLD); !gone(cmd.Process.Pid) {
 		t.Error("it is not reaped while the command runs")
 	}
+}
+
+// TestTheWholeGroupOfACommandIsAskedToStop: a shell in front of the work is not the work.
+func TestTheWholeGroupOfACommandIsAskedToStop(t *testing.T) {
+	const work = `trap "echo asked; exit" TERM; echo runs; sleep 1 & wait; echo "not asked"`
+	r, w, err := os.Pipe()
+	must(t, err)
+	cmd := exec.Command("sh", "-c", "trap : TERM; sh -c '"+work+"' & wait; wait")
+	cmd.Stdout = w
+	p, err := start(cmd)
+	must(t, err)
+	must(t, w.Close())
+	says := bufio.NewScanner(r)
+	says.Scan()
+	p.signal(syscall.SIGTERM)
+	if says.Scan(); says.Text() != "asked" {
+		t.Errorf("what the shell runs says %q", says.Text())
+	}
+	<-p.gone
 }
 
 // TestWhatIsLeftBehindIsKilledByGroups: else processes that fork faster than they are found live
