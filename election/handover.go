@@ -151,7 +151,7 @@ func (l *leadership) leaveEvacuatedZone() {
 			err = l.handOver(locks.Successor{})
 		}
 		if err != nil {
-			why = fmt.Sprintf("zone %s is evacuated, and its candidate leads on: %v", zone, err)
+			why = fmt.Sprintf("zone %s is evacuated, but its candidate leads: %v", zone, err)
 		}
 	}
 	l.stayOn(why)

@@ -56,13 +56,13 @@ var forLife = course{
 		Does: "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, " +
 			"puts the shield up in the ConfigMap's place, and leads."},
 	{From: Dual, To: Sealed, By: byAdvance,
-		Does: "The leader takes all owners off the shield: legacy pods wait for good, also while no candidate runs."},
+		Does: "The leader takes all owners off the shield: legacy pods wait forever, even while no candidate runs."},
 	{From: Sealed, To: Clean, By: byClean,
 		Does: "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. " +
 			"These may then be run in mode lease."},
 	{From: Dual, To: Legacy, By: byRollback,
-		Does: "The leader stops, takes the shield down and releases the Lease. If it dies before that, " +
-			"the next candidate that gets the Lease does so. Candidates stay back until the phase is dual again, and legacy pods lead."},
+		Does: "The leader stops, takes the shield down and releases the Lease. If it dies first, " +
+			"the next candidate to get the Lease finishes this. Then legacy pods lead, and candidates wait until the phase is dual again."},
 	{From: Sealed, To: Dual, By: byRollback,
 		Does: "The leader gives the shield to the presences of all candidates, so that the shield goes when they have gone. " +
 			"Then the old version may be rolled out."},
@@ -82,8 +82,8 @@ var byTime = course{
 		Does: "The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this " +
 			"from leading beside the candidates. These may then be run in mode lease."},
 	{From: Dual, To: Legacy, By: byRollback,
-		Does: "The leader stops and gives the record and the Lease up. " +
-			"Candidates stay back until the phase is dual again, and legacy electors lead."},
+		Does: "The leader stops and gives up the record and the Lease. " +
+			"Then legacy electors lead, and candidates wait until the phase is dual again."},
 	{From: Sealed, To: Dual, By: byRollback,
 		Does: "Nothing: an election record cannot be sealed, and candidates treat that phase as dual. It was set by hand."},
 	{From: Clean, To: Dual, By: byRollback,

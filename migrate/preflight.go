@@ -170,7 +170,7 @@ func candidates(r Report, to Phase) Check {
 			dual = append(dual, fmt.Sprintf("%s (%s)", c.Name(), c.Mode))
 		}
 	}
-	c := Check{Name: "candidates", OK: true, Detail: fmt.Sprintf("%d with a presence in mode auto or dual at the lock", len(running))}
+	c := Check{Name: "candidates", OK: true, Detail: fmt.Sprintf("%d in mode auto or dual", len(running))}
 	switch {
 	case len(running) == 0 && to == Legacy:
 		return c.fails("", "nothing: once no candidate's pod is left, the candidates' part of the lock goes away by itself, and legacy pods lead")

@@ -127,11 +127,11 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 		"candidate shares). A flag that is given wins over the name.")
 	fs.Var(durations[0].flag(), "leader-elect-lease-duration",
 		"How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
-	fs.Var(durations[1].flag(), "leader-elect-renew-deadline", "How long the leader works on without an acknowledged renewal. "+
+	fs.Var(durations[1].flag(), "leader-elect-renew-deadline", "How long the leader keeps working without an acknowledged renewal. "+
 		"Shorter than the lease duration by at least the time that the work needs to stop.")
 	fs.Var(durations[2].flag(), "leader-elect-retry-period", "How often the leader renews the Lease.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones,
-		"Preferred zones for the leader, most preferred first.")
+		"Preferred zones for the leader, most preferred first, separated by commas.")
 	l := &o.Legacy
 	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock,
 		"client-go's name for the lock: leases, configmapsleases or endpointsleases. "+

@@ -18,7 +18,7 @@ import (
 
 var (
 	// elsewhere are the commands that other tests hold: those of the plugin, and those of package docs.
-	elsewhere = regexp.MustCompile(`^(kubectl zonelect|go work (init|edit)|read|echo)\b`)
+	elsewhere = regexp.MustCompile(`^(kubectl zonelect|go work (init|edit)|read|echo|date|break)\b`)
 	// here are the others, and rare is what needs a program that is not on every machine.
 	here = regexp.MustCompile(`^(kubectl|make|go (doc|get|install|mod|run|test|version|work)|git (checkout|config)|zonelect-sidecar|jq|sed|` +
 		`printf|export|cd|sha256sum|tar|sudo install|exec kubectl-zonelect|python3|docker run|cosign (sign|verify)-blob|goreleaser release)\b`)
