@@ -59,7 +59,7 @@ func (f *following) perform(do step) {
 		// A read that only prepares for the expiry keeps its connection for the takeover.
 		// Any other fresh read means that the watch may be dead, too.
 		f.rewatch = read.fresh() && (!f.askNext().After(time.Now()) || !f.exchange.unanswered.IsZero())
-		f.requester.send(f.requests, read)
+		f.send(read)
 		return
 	}
 	now := f.clock.now()
@@ -71,7 +71,7 @@ func (f *following) perform(do step) {
 	record.Details.ProcessLock = f.config.ProcessLock()
 	record.Previous = rules.PreviousOf(f.acquisition.Freeing, now.awake)
 	// A later answer than that would leave no trust.
-	f.requester.send(f.requests, request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline})
+	f.send(request{op: opAcquire, base: base, record: record, sent: now, limit: f.config.Timing.RenewDeadline})
 }
 
 // overtake notes that the request under way is slow or lost. A write may have landed, so

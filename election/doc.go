@@ -79,7 +79,7 @@ package election
 //	peers.go      watched                   Config.WatchPeers, WatchZone or the health checks; the same
 //	health.go     Health.watch              says that a check is late; none before that, and Run does not wait for it
 //	watcher.go    watcher.start             one watch of the lock; the same, or until the next watch says something
-//	requester.go  requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
+//	requester.go  run.send                  one request of the lock; until its answer, or its limit, and Run waits a while
 //	loop.go       run.await                 waits for these at the end of Run; until they have returned, and Run waits a while
 //	term.go       newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
 //	guardian.go   leadership.startAdoption  the guardian's part in a term; until it returns, at the end of the work, and Run waits a while
@@ -124,7 +124,7 @@ package election
 //	leadership.go  run.begin                a term that was won
 //	leadership.go  leadership.keep          whether a renewal is due
 //	leadership.go  leadership.renew         what it says
-//	requester.go   requester.received       its answer comes back to the loop
+//	requester.go   run.received             its answer comes back to the loop
 //	leadership.go  leadership.answered      the answer to a renewal or a read
 //	leadership.go  leadership.renewed       an acknowledged renewal extends the trust
 //	exchange.go    exchange.trustedFrom     from when that trust counts
@@ -184,7 +184,7 @@ package election
 //
 // Where requests are sent:
 //
-//	requester.go   requester.send      all requests
+//	requester.go   run.send            all requests
 //	leadership.go  leadership.perform  renewals, and reads where the state of the record is unclear
 //	exchange.go    exchange.next       when the next is due, and when a read overtakes (hedges) a slow request
 //	exchange.go    exchange.askWhen    when a read is to date a write that lands late
@@ -193,7 +193,7 @@ package election
 //	claim.go       following.overtake  a follower's read overtakes a slow request
 //	ending.go      run.settle          what of them may land after the term, so that nothing is released
 //
-// The way of a request to a Lease, after requester.send:
+// The way of a request to a Lease, after run.send:
 //
 //	../locks/lease/requests.go          Lock.Write           what is written
 //	../internal/record/write.go         Check                what a Lease cannot hold is refused

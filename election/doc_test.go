@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/zonelect/zonelect/internal/doctest"
 )
 
 // transition is a row of the table in doc.go.
@@ -87,7 +85,3 @@ func rows(pattern string) (rows [][]string) {
 	}
 	return rows
 }
-
-func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t) }
-
-func TestEachPlaceToLookExists(t *testing.T) { doctest.CheckPlaces(t) }

@@ -178,7 +178,7 @@ func (l *leadership) lose(cause error) {
 	l.endWork(cause) // before anything that may block
 	finish()
 	l.adoption.end(cause)
-	l.requester.cancel()
+	l.cancelAll()
 	l.report.untrusted()
 	l.endTerm(cause, l.watchdog.graceLeft())
 }
@@ -237,7 +237,7 @@ func (r *run) settle() bool {
 		}
 	}
 	settled := func() bool { return len(r.exchange.flights) == 0 }
-	if r.requester.await(r.exchange.patience(true), settled, r.observeAnswer) {
+	if r.takeAnswers(r.exchange.patience(true), settled, r.observeAnswer) {
 		return true
 	}
 	r.report.log.Info("a write that was given up may still land: the lock is not released, and the lease runs out if it is held")
@@ -280,7 +280,7 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 			tried = base.Version.Number
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
-		r.requester.send(r.requests, ask)
+		r.send(ask)
 		own, a := r.exchange.newest, answer{}
 		answered := func(came answer) {
 			r.observeAnswer(came)
@@ -288,7 +288,7 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 				a = came
 			}
 		}
-		if !r.requester.await(limit*3/2, func() bool { return a.flight != nil }, answered) {
+		if !r.takeAnswers(limit*3/2, func() bool { return a.flight != nil }, answered) {
 			return false // something does not obey its context: the request's own limit has passed
 		}
 		switch {

@@ -212,7 +212,7 @@ func (l *leadership) perform(do step, left time.Duration) {
 		l.exchange.overtake()
 	}
 	if do != write {
-		l.requester.send(l.requests, request{op: opRead, since: l.exchange.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
+		l.send(request{op: opRead, since: l.exchange.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
 		return
 	}
 	before := base.Record
@@ -241,7 +241,7 @@ func (l *leadership) renew(before locks.Record, limit time.Duration) {
 	details.ProcessLock, details.Nonce = l.config.ProcessLock(), l.nonce
 	now, newest := l.clock.now(), l.observer.Newest()
 	l.wrote = rules.Renewal(before, details, lease, now.awake)
-	l.requester.send(l.requests, request{
+	l.send(request{
 		op: opRenew, base: newest.Version, since: l.exchange.unanswered, record: l.wrote, sent: now, limit: limit,
 	})
 }

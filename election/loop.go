@@ -27,7 +27,7 @@ type run struct {
 	requests      context.Context // outlives Run's own, for a release in good order
 	observer      *rules.Observer
 	exchange      *exchange
-	requester     *requester
+	answers       chan *answer // of requests
 	watcher       *watcher
 	share         float64 // of this candidate, see rules.Share
 	watching      context.Context
@@ -71,6 +71,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Token:        e.Term().Token,
 			Forfeited:    again,
 		}),
+		answers: make(chan *answer, mostFlights+1),
 		share:   rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
 		noShows: map[string]time.Time{},
 	}
@@ -78,10 +79,6 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 		r.observer.Follow(e.config.ProcessLock())
 	}
 	r.exchange = &exchange{timing: e.config.Timing, observer: r.observer}
-	r.requester = &requester{
-		lock: e.config.Lock, clock: e.clock, watchdog: &e.loopWatchdog,
-		answers: make(chan *answer, mostFlights+1), exchange: r.exchange, wait: &r.background,
-	}
 	r.watcher = &watcher{
 		lock: e.config.Lock, stream: stream{cancel: func() {}},
 		pauses: r.newPauses(15 * e.config.Timing.RenewInterval), wait: &r.background,
@@ -95,7 +92,7 @@ func (r *run) close() {
 	r.loopWatchdog.expect(time.Now())
 	r.unwatch() // the guardian and the peers, too
 	r.watcher.cancel()
-	r.requester.cancel()
+	r.cancelAll()
 	r.await()
 	r.loopWatchdog.expect(time.Time{})
 	r.report.ended()
@@ -190,8 +187,8 @@ func (r *run) wait(until time.Time) event {
 	case <-r.stop:
 		r.stop, r.endBegan = nil, time.Now()
 		return stopWanted{}
-	case a := <-r.requester.answers:
-		return r.requester.received(a)
+	case a := <-r.answers:
+		return r.received(a)
 	case e := <-r.watcher.events:
 		return e
 	case err := <-r.watcher.ended:

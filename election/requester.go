@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
@@ -121,78 +120,67 @@ func (f *flight) landed(s locks.Snapshot, now time.Time) answer {
 	return answer{request: f.request, snapshot: s, end: now, flight: f}
 }
 
-// requester makes the requests, each in its own goroutine, so that the loop never waits for
-// the network. A slow request goes on while another one overtakes it on another connection.
-// The loop owns all fields.
-type requester struct {
-	lock     locks.Lock
-	clock    clock
-	watchdog *loopWatchdog
-	answers  chan *answer
-	exchange *exchange
-	wait     *sync.WaitGroup
-}
-
-// send starts the request.
-func (c *requester) send(ctx context.Context, r request) {
-	if r.sent.awake.IsZero() { // else trust counts from no later than the time in the record
-		r.sent = c.clock.now()
+// send starts the request in a goroutine of its own, so that the loop never waits for the network. A slow request
+// goes on while another one overtakes it on another connection.
+func (r *run) send(ask request) {
+	if ask.sent.awake.IsZero() { // else trust counts from no later than the time in the record
+		ask.sent = r.clock.now()
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.limit)
-	if r.fresh() {
-		ctx = live.Since(ctx, r.since)
+	ctx, cancel := context.WithTimeout(r.requests, ask.limit)
+	if ask.fresh() {
+		ctx = live.Since(ctx, ask.since)
 	}
-	f := &flight{request: r, cancel: cancel}
-	if excess := c.exchange.send(f); excess != nil {
+	f := &flight{request: ask, cancel: cancel}
+	if excess := r.exchange.send(f); excess != nil {
 		excess.gaveUp = true
 		excess.cancel()
 	}
-	a := &answer{request: r, flight: f}
-	c.wait.Go(func() {
+	a := &answer{request: ask, flight: f}
+	r.background.Go(func() {
 		defer cancel()
-		if r.op == opRead {
-			a.snapshot, a.err = c.lock.Read(ctx)
+		if ask.op == opRead {
+			a.snapshot, a.err = r.config.Lock.Read(ctx)
 		} else {
-			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
+			a.snapshot, a.err = r.config.Lock.Write(ctx, ask.base, ask.record)
 		}
 		a.end = time.Now()
-		c.answers <- a
+		r.answers <- a
 	})
 }
 
 // received notes that the answer has been taken from the channel, and completes it. A read that was given up
 // tells nothing once another request was answered.
-func (c *requester) received(a *answer) answer {
-	if a.flight.gaveUp && (a.writes() || c.exchange.overtaken > 0) && errors.Is(a.err, context.Canceled) {
+func (r *run) received(a *answer) answer {
+	if a.flight.gaveUp && (a.writes() || r.exchange.overtaken > 0) && errors.Is(a.err, context.Canceled) {
 		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
-	c.exchange.came(a)
+	r.exchange.came(a)
 	return *a
 }
 
-// cancel ends all requests that are under way. A write may have landed.
-func (c *requester) cancel() {
-	for _, f := range c.exchange.flights {
+// cancelAll ends all requests that are under way. A write may have landed.
+func (r *run) cancelAll() {
+	for _, f := range r.exchange.flights {
 		f.cancel()
 	}
 }
 
-// await takes answers until it is done. After patience it cancels what is under way. After as much again it
+// takeAnswers takes answers until it is done. After patience it cancels what is under way. After as much again it
 // gives up on a lock that does not obey its context, and returns false.
-func (c *requester) await(patience time.Duration, done func() bool, answered func(answer)) bool {
-	c.watchdog.expect(time.Now().Add(2 * patience))
+func (r *run) takeAnswers(patience time.Duration, done func() bool, answered func(answer)) bool {
+	r.loopWatchdog.expect(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for late := false; !done(); {
 		select {
-		case a := <-c.answers:
-			answered(c.received(a))
+		case a := <-r.answers:
+			answered(r.received(a))
 		case <-timer.C:
 			if late {
 				return false
 			}
 			late = true
-			c.cancel()
+			r.cancelAll()
 			timer.Reset(patience)
 		}
 	}

@@ -65,7 +65,8 @@ type Capabilities struct {
 	// concurrent use. Nil means that there is no migration. An elector only reports the phase.
 	Phases func() (now string, all []string)
 	// Group is the name under which the lock's candidates announce themselves, if they do so
-	// for many locks together. An elector only reports it. Empty means the lock's own name.
+	// for many locks together. An elector only reports it, and a lock on a Lease notes it there. Empty
+	// means the lock's own name.
 	Group string
 }
 

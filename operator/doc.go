@@ -31,10 +31,7 @@ package operator
 //	internal/events/events.go       Post                    posts Events; until the end of Run
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
 //	group.go                        Group.start             keeps the presence object; until the last election ends
-//	group.go                        Group.start             passes on which candidates there are; the same
 //	group.go                        Group.start             passes on the zone of this process; the same
-//	election.go                     Election.join           ends the reports of the zone; none before the end of Run
-//	group.go                        groupRoster.Peers       ends the reports of candidates; none before the end of Run
 //	../internal/transport/conns.go  conns.until             ends a dial when all connections are closed; none before that
 //	../internal/transport/dial.go   dialer.dial             one dial; until it connects, or fails, or its limit
 //	../internal/transport/lane.go   lane.askBoth            one of two requests; until its answer, and the answer to the other cancels it

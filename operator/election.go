@@ -170,9 +170,9 @@ func (e *Election) prepare(ctx context.Context, name string, o Options) (electio
 // join makes the lock of an election in a Group.
 func (e *Election) join(c *election.Config, name string) (err error) {
 	g := e.group
-	e.environment, e.roster = g.environment, groupRoster{g}
+	e.environment, e.roster = g.environment, groupRoster{g.keeper}
 	c.Candidate = g.environment.Self.Candidate()
-	c.WatchZone = func(ctx context.Context, tell func(string)) { context.AfterFunc(ctx, g.zones.add(tell)) }
+	c.WatchZone = g.watchZone
 	if c.Lock, err = g.lock(name); err != nil {
 		err = fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
 	}

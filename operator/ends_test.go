@@ -96,9 +96,9 @@ func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (a
 		var logged lines
 		o.Logger = logged.logger()
 		if follows {
-			now := metav1.NowMicro()
+			now, holder, seconds := metav1.NowMicro(), "another", int32(60)
 			server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns"}, Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: apitest.Ptr("another"), LeaseDurationSeconds: apitest.Ptr(int32(60)), AcquireTime: &now, RenewTime: &now,
+				HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
 			}})
 		}
 		ctx, end := context.WithCancel(t.Context())

@@ -25,7 +25,7 @@ import (
 // pod returns the options with which the examples run outside of a pod. In a pod, the zero
 // Options are enough.
 func pod() (o operator.Options, stop func()) {
-	cfg, stop := apitest.Run(nil)
+	cfg, stop := apitest.Run()
 	return operator.Options{
 		Config: cfg, Namespace: "default", NoEvents: true,
 		Self: operator.SelfOptions{PodName: "my-operator-1", PodUID: "p1", Zone: "zone-a", Identity: "my-operator-1_p1_3f9a"},

@@ -22,7 +22,6 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
-	"github.com/zonelect/zonelect/internal/doctest"
 )
 
 // programs parse their flags by package flag, by pflag, or by both.
@@ -219,8 +218,4 @@ func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 			t.Errorf("%s is %v as an option, and %v for the elector", field.Name, option, got)
 		}
 	}
-}
-
-func TestEachGoroutineIsListed(t *testing.T) {
-	doctest.CheckGoroutines(t, "../internal/transport", "internal/events")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -31,8 +30,9 @@ type Group struct {
 	environment *environment.Environment
 	clients     *environment.Clients
 	keeper      *presence.Keeper
-	peers       hub[[]locks.Peer]
-	zones       hub[string]
+	zone        string        // once zoned is closed
+	zoned       chan struct{} // closed when the zone of this process has become known after the start
+	knowsZone   sync.Once
 
 	life  sync.Mutex // held while the background work starts or ends
 	users int
@@ -70,7 +70,7 @@ func newGroup(ctx context.Context, name string, o Options) (*Group, error) {
 	}
 	return &Group{
 		name: name, options: o, environment: env, clients: clients,
-		keeper: env.Keeper(clients, name),
+		keeper: env.Keeper(clients, name), zoned: make(chan struct{}),
 	}, nil
 }
 
@@ -105,7 +105,6 @@ func (g *Group) Run(ctx context.Context, lock string, lead func(context.Context,
 // lock returns the lock of that name. It does not campaign where a legacy lock counts too (M12).
 func (g *Group) lock(name string) (locks.Lock, error) {
 	c := g.environment.Lease(g.clients, name)
-	c.Annotate = record.Shared(g.name, name)
 	c.Capabilities.CloseConnections = nil // the others are on them too
 	c.Capabilities.Group = g.name
 	return phase.NewLease(c, g.clients.Core, g.environment.Timing, nil)
@@ -134,11 +133,13 @@ func (g *Group) start(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	wait.Go(func() { _ = g.keeper.Keep(ctx) }) // no shield depends on it
-	wait.Go(func() { g.keeper.Peers(ctx, g.peers.set) })
 	wait.Go(func() {
 		g.environment.WatchZone(ctx, func(zone string) {
 			g.keeper.SetZone(zone)
-			g.zones.set(zone)
+			g.knowsZone.Do(func() {
+				g.zone = zone
+				close(g.zoned)
+			})
 		})
 	})
 	return func() {
@@ -148,51 +149,17 @@ func (g *Group) start(ctx context.Context) (end func()) {
 	}
 }
 
-// groupRoster are the candidates of a Group, for one election.
-type groupRoster struct{ *Group }
-
-// Peers reports the candidates in Groups of the same name until ctx ends. It returns at once.
-func (r groupRoster) Peers(ctx context.Context, tell func([]locks.Peer)) {
-	context.AfterFunc(ctx, r.peers.add(tell))
+// watchZone reports the zone of this process to one election.
+func (g *Group) watchZone(ctx context.Context, tell func(zone string)) {
+	select {
+	case <-g.zoned:
+		tell(g.zone)
+	case <-ctx.Done():
+	}
 }
 
-// SetUnhealthy has the presence object say why this process should not lead.
-func (r groupRoster) SetUnhealthy(why string) { r.keeper.SetUnhealthy(why) }
+// groupRoster are the candidates in Groups of the same name, for one election.
+type groupRoster struct{ *presence.Keeper }
 
 // SetZone does nothing: the Group tells the zone itself.
 func (groupRoster) SetZone(string) {}
-
-// hub passes what is known on to all elections of a Group.
-type hub[T any] struct {
-	mu    sync.Mutex
-	last  T
-	known bool
-	tells map[*func(T)]struct{}
-}
-
-func (h *hub[T]) set(now T) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last, h.known = now, true
-	for tell := range h.tells {
-		(*tell)(now) // it never blocks
-	}
-}
-
-// add has tell called now, if something is known, and at each change until remove is called.
-func (h *hub[T]) add(tell func(T)) (remove func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.tells == nil {
-		h.tells = map[*func(T)]struct{}{}
-	}
-	h.tells[&tell] = struct{}{}
-	if h.known {
-		tell(h.last)
-	}
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.tells, &tell)
-	}
-}

@@ -101,20 +101,6 @@ func zoneOn(server *apitest.Server, path string) string {
 	return zone
 }
 
-// TestAHubTellsWhoComesLaterWhatIsKnown, and whoever has left nothing more.
-func TestAHubTellsWhoComesLaterWhatIsKnown(t *testing.T) {
-	var h hub[string]
-	var early, late []string
-	leave := h.add(func(s string) { early = append(early, s) })
-	h.set("a")
-	h.add(func(s string) { late = append(late, s) })
-	leave()
-	h.set("b")
-	if !slices.Equal(early, []string{"a"}) || !slices.Equal(late, []string{"a", "b"}) {
-		t.Errorf("told were %q and %q", early, late)
-	}
-}
-
 // presences are the zones of the presences in a namespace.
 func presences(server *apitest.Server, namespace string) []string {
 	return onPresences(server, namespace, "zonelect.dev/zone")

@@ -13,11 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -59,42 +56,13 @@ func NewServer() *Server {
 	return &Server{view: newView(100), Objects: map[string]Object{}, pages: map[string]page{}}
 }
 
-// Client returns a client of h for one group and version, over real connections. Server and client end with
-// the test.
-func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClient {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return newClient(t, s.URL, s.Client(), gv)
-}
-
-// Run starts a server with these objects, by path, for examples. It returns the config for
-// it, and a function that ends it.
-func Run(objects map[string]any) (cfg *rest.Config, stop func()) {
-	server := NewServer()
-	for path, o := range objects {
-		server.Put(path, o)
-	}
-	s := httptest.NewServer(server)
+// Run starts a server, for examples. It returns the config for it, and a function that ends it.
+func Run() (cfg *rest.Config, stop func()) {
+	s := httptest.NewServer(NewServer())
 	return &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, func() {
 		s.CloseClientConnections()
 		s.Close()
 	}
-}
-
-func newClient(t *testing.T, url string, client *http.Client, gv schema.GroupVersion) *rest.RESTClient {
-	t.Helper()
-	cfg := &rest.Config{Host: url, APIPath: "/apis"}
-	if gv.Group == "" {
-		cfg.APIPath = "/api"
-	}
-	cfg.GroupVersion = &gv
-	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	c, err := rest.RESTClientForConfigAndClient(cfg, client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // ServeHTTP serves the API.
@@ -365,6 +333,3 @@ func Marshal(v any) []byte {
 	}
 	return b
 }
-
-// Ptr returns a pointer to a copy of v.
-func Ptr[T any](v T) *T { return &v }

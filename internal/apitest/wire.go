@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -18,7 +19,17 @@ import (
 // that it can be used in a bubble of testing/synctest.
 func Wire(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClient {
 	t.Helper()
-	return newClient(t, "http://apiserver.test", &http.Client{Transport: Transport(h)}, gv)
+	cfg := &rest.Config{Host: "http://apiserver.test", APIPath: "/apis"}
+	if gv.Group == "" {
+		cfg.APIPath = "/api"
+	}
+	cfg.GroupVersion = &gv
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	c, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: Transport(h)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Transport hands requests to h without sockets, so that it can be used in a

@@ -37,9 +37,6 @@ const electing = "/leader-election"
 // connections are left within an AttemptTimeout. It does no I/O except to read the files that the
 // config names.
 func (e *Environment) Clients() (*Clients, error) {
-	if e.Config == nil {
-		return nil, errors.New("the rest.Config is nil")
-	}
 	if err := errors.Join(e.Timing.Validate(), record.CheckLabels(e.Labels)); err != nil {
 		return nil, err
 	}

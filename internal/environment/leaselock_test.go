@@ -159,7 +159,6 @@ func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
 		kind error
 		says string
 	}{
-		"no config":      {at(nil), "lock", nil, "nil"},
 		"unlawful time":  {&Environment{Config: good, Namespace: "ns", Timing: unlawful}, "lock", timing.ErrInvalid, "RenewDeadline"},
 		"no name":        {at(good), "", nil, "name is empty"},
 		"no namespace":   {&Environment{Config: good, Timing: slow.WithDefaults()}, "lock", nil, "namespace is empty"},

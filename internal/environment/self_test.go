@@ -130,7 +130,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 				namespaceFile = writeFile(t, tc.mounted)
 			}
 			logger, logs := logbook()
-			got, err := WhoAmI(t.Context(), nil, logger, tc.options)
+			got, err := WhoAmI(t.Context(), &rest.Config{Host: nobody}, logger, tc.options)
 			must(t, err)
 			if !regexp.MustCompile(tc.identity).MatchString(got.Identity) {
 				t.Errorf("identity %q, want %s", got.Identity, tc.identity)
@@ -152,7 +152,7 @@ func TestNoTwoStartsHaveOneIdentity(t *testing.T) {
 	setenv(t, full)
 	seen := map[string]bool{}
 	for range 100 {
-		s, err := WhoAmI(t.Context(), nil, logr.Logger{}, Self{})
+		s, err := WhoAmI(t.Context(), &rest.Config{Host: nobody}, logr.Logger{}, Self{})
 		if err != nil || seen[s.Identity] {
 			t.Fatalf("identity %q again, or %v", s.Identity, err)
 		}
@@ -168,10 +168,10 @@ func must(t testing.TB, err error) {
 }
 
 func TestTheZoneIsTheNodesOrNone(t *testing.T) {
-	node := `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"labels":{"topology.kubernetes.io/zone":"z9"}}}`
-	bald := `{"kind":"Node","apiVersion":"v1","metadata":{}}`
+	node := `{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"7","labels":{"topology.kubernetes.io/zone":"z9"}}}`
+	bald := `{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"7"}}`
 	forbidden := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,` +
-		`"message":"nodes \"node-1\" is forbidden: User cannot get"}`
+		`"message":"nodes \"node-1\" is forbidden: User cannot get resource"}`
 	for name, tc := range map[string]struct {
 		code       int
 		body, zone string
@@ -179,7 +179,7 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 	}{
 		"labeled":       {200, node, "z9", ""},
 		"no label":      {200, bald, "", "the node has no zone label"},
-		"no permission": {403, forbidden, "", `needs verb \"get\" on node`},
+		"no permission": {403, forbidden, "", `needs verb \"get\" on nodes`},
 		"no answer":     {0, "", "", "continuing without a zone"},
 	} {
 		t.Run(name, func(t *testing.T) {

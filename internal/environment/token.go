@@ -24,9 +24,6 @@ type bound struct {
 // with each request. No other token counts: that of a pod's service account says nothing to the
 // API server of another cluster.
 func fromToken(cfg *rest.Config) bound {
-	if cfg == nil {
-		return bound{}
-	}
 	token := cfg.BearerToken
 	if raw, err := os.ReadFile(cfg.BearerTokenFile); err == nil { //nolint:gosec // the program or its kubeconfig names it
 		token = string(raw)

@@ -6,7 +6,6 @@ package environment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,12 +27,9 @@ const (
 
 // lookup reads the zone of a node, for most at the longest, on connections that are closed afterwards.
 func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Duration) (string, error) {
-	switch {
-	case node == "":
+	if node == "" {
 		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName), " +
 			"as tokens name it only since Kubernetes 1.30")
-	case cfg == nil:
-		return "", errors.New("no configuration says how to reach the API server")
 	}
 	cfg = Named(cfg)
 	tr, err := transport.New(cfg, transport.Options{})
@@ -45,12 +41,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string, most time.Durati
 	if err != nil {
 		return "", err
 	}
-	look := func(ctx context.Context) (string, error) { return zone.Lookup(ctx, core, node) }
-	z, err := rawapi.Ask(ctx, most, look)
-	if err != nil {
-		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
-	}
-	return z, nil
+	return rawapi.Ask(ctx, most, func(ctx context.Context) (string, error) { return zone.Lookup(ctx, core, node) })
 }
 
 // WatchZone calls tell once the zone of this process becomes known after the start, unless ctx ends first:

@@ -32,13 +32,14 @@ var (
 
 // heldBy returns a Lease that its holder, a zonelect candidate, has just renewed.
 func heldBy(holder string) *coordinationv1.Lease {
+	seconds := int32(15)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: record.WriteStage(map[string]string{
 			record.AnnotationHolder: holder, record.AnnotationZone: "za", record.AnnotationToken: "7",
 			record.AnnotationLegacy: "annotation/configmaps/op",
 		}, record.Stage{Phase: record.PhaseDual, Step: 1})},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: apitest.Ptr(int32(15)), RenewTime: &metav1.MicroTime{Time: now},
+			HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &metav1.MicroTime{Time: now},
 		},
 	}
 }

@@ -57,14 +57,14 @@ var house = map[string]string{
 	"migrate": "kubernetes internal/apierror internal/inspect internal/legacypods internal/rawapi internal/record " +
 		"internal/sleep locks locks/multilock locks/ownerref",
 	"operator": "kubernetes logr otel pflag election election/status election/timing internal/environment " +
-		"internal/legacypods internal/phase internal/presence internal/record internal/transport " +
+		"internal/legacypods internal/phase internal/presence internal/transport " +
 		"locks locks/annotation locks/memory locks/multilock locks/multilock/shield locks/multilock/twin " +
 		"operator/internal/events zone",
 	"operator/internal/events": "kubernetes logr election election/status internal/environment",
 
 	"zone": "election election/status locks",
 
-	"zone/lookup.go": "kubernetes locks",
+	"zone/lookup.go": "kubernetes internal/apierror internal/rawapi",
 
 	"internal/apierror": "kubernetes locks",
 	"internal/environment": "kubernetes logr election/timing internal/phase internal/presence internal/rawapi internal/record " +
@@ -89,7 +89,7 @@ var house = map[string]string{
 // testKits may import testing and everything, and only tests may import them: a program that uses
 // one would contain package testing.
 var testKits = []string{
-	"election/electiontest", "locks/lockstest", "locks/multilock/internal/multilocktest", "internal/apitest", "internal/doctest",
+	"election/electiontest", "locks/lockstest", "internal/apitest",
 }
 
 func TestEveryPackageImportsOnlyWhatItsLayerAllows(t *testing.T) {

@@ -43,14 +43,7 @@ type Guard struct {
 func NewLease(c lease.Config, core rest.Interface, t timing.Timing, keeper *presence.Keeper) (*lease.Lock, error) {
 	configMap, err := ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name})
 	g := &Guard{NewTracker(record.Legacy{}), configMap, t, keeper, c.Logger}
-	before := c.Annotate
-	c.Annotate = func(annotations map[string]string) map[string]string {
-		if before != nil {
-			annotations = before(annotations)
-		}
-		return g.Annotate(annotations)
-	}
-	c.Observe = g.Observe
+	c.Annotate, c.Observe = g.Annotate, g.Observe
 	c.Capabilities.Guardian, c.Capabilities.Phases = g, g.Phases
 	lock, leaseErr := lease.New(c)
 	if err := errors.Join(leaseErr, err, t.Validate()); err != nil {

@@ -50,10 +50,9 @@ type Keeper struct {
 	Present chan Object   // gets the presence when it has been ensured; holds the last one only
 	Listed  chan struct{} // signaled when all presences have been listed for the first time
 
-	config       KeeperConfig
-	again        chan struct{} // the presence needs attention
-	peersChanged chan struct{} // the peers may have changed
-	remade       time.Time     // when it was recreated last, after somebody had deleted it
+	config KeeperConfig
+	again  chan struct{} // the presence needs attention
+	remade time.Time     // when it was recreated last, after somebody had deleted it
 
 	mu      sync.Mutex
 	says    Object    // what the presence must say
@@ -65,6 +64,7 @@ type Keeper struct {
 	listed  []Object // all presences
 	known   bool     // they have been listed
 	lapses  lapses
+	changed chan struct{} // closed when the peers may have changed
 }
 
 // NewKeeper returns the keeper of the presence that c describes. It does no I/O.
@@ -75,7 +75,7 @@ func NewKeeper(c KeeperConfig) *Keeper {
 	c.Says.Stop = c.Timing.StopTimeout.String()
 	return &Keeper{
 		Present: make(chan Object, 1), Listed: make(chan struct{}, 1), config: c, says: c.Says,
-		again: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
 
@@ -111,17 +111,20 @@ func (k *Keeper) set(change func(*Object)) {
 }
 
 // Peers reports which candidates have a presence object at the lock, in the form of
-// [election.Config]. It knows no candidate unless Keep runs.
+// [election.Config], to each caller. It knows no candidate unless Keep runs.
 func (k *Keeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
 	var told []locks.Peer
 	for first := true; ; {
+		k.mu.Lock()
+		changed := k.changed
+		k.mu.Unlock()
 		all, known := k.All()
 		if now := peers(all); known && (first || !slices.Equal(now, told)) {
 			tell(now)
 			told, first = now, false
 		}
 		select {
-		case <-k.peersChanged:
+		case <-changed:
 		case <-ctx.Done():
 			return
 		}
@@ -297,7 +300,13 @@ func (k *Keeper) setPresences(all []Object, asOf uint64) {
 		k.known = true
 		sleep.Wake(k.Listed)
 	}
-	sleep.Wake(k.peersChanged)
+	k.lookAgain()
+}
+
+// lookAgain has Peers look at the candidates again. The caller holds mu.
+func (k *Keeper) lookAgain() {
+	close(k.changed)
+	k.changed = make(chan struct{})
 }
 
 // All returns the presences of all candidates that are known: those that count. It reports whether anything

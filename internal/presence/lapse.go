@@ -56,8 +56,8 @@ func spread(d time.Duration) time.Duration { return d + rand.N(d/4) }
 // cannot keep a presence removes none.
 func (k *Keeper) tidy(ctx context.Context) {
 	for permitted := true; sleep.For(ctx, spread(12*time.Second)) == nil; {
-		sleep.Wake(k.peersChanged)
 		k.mu.Lock()
+		k.lookAgain()
 		kept := k.err == nil
 		if kept && k.own.Unhealthy != k.says.Unhealthy {
 			k.told = time.Now()

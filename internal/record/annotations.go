@@ -56,21 +56,6 @@ const MaxLegacyPods = 100
 // name than the lock's: that of their operator.Group.
 const AnnotationShared = "zonelect.dev/shared"
 
-// Shared returns a function that notes in the annotations of a lock's Lease under which name its
-// candidates announce themselves.
-func Shared(group, lock string) func(annotations map[string]string) map[string]string {
-	if group == lock {
-		group = ""
-	}
-	return func(annotations map[string]string) map[string]string {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		set(annotations, AnnotationShared, group)
-		return annotations
-	}
-}
-
 // AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
 

@@ -42,9 +42,6 @@ type Transport struct {
 // nil: a round tripper made elsewhere has connections of its own. WrapTransport and Dial are
 // honored.
 func New(cfg *rest.Config, o Options) (*Transport, error) {
-	if cfg == nil {
-		return nil, errors.New("transport: the rest.Config is nil")
-	}
 	if cfg.Transport != nil {
 		return nil, errors.New("transport: rest.Config.Transport is set, but elections need connections of their own: use WrapTransport")
 	}

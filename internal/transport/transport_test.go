@@ -126,7 +126,6 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		cfg  *rest.Config
 		says string
 	}{
-		"no config":   {nil, "nil"},
 		"a transport": {&rest.Config{Transport: http.DefaultTransport}, "WrapTransport"},
 		"no address":  {&rest.Config{Host: "a/b"}, `"a/b"`},
 		"odd scheme":  {&rest.Config{Host: "ftp://a"}, "https"},

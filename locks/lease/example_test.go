@@ -19,7 +19,7 @@ import (
 // An election with your own clients. operator.New makes better ones: their connections
 // serve the election alone, and leave a dead server at once.
 func ExampleNew() {
-	cfg, stop := apitest.Run(nil) // rest.InClusterConfig, in a pod
+	cfg, stop := apitest.Run() // rest.InClusterConfig, in a pod
 	defer stop()
 	clients, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

@@ -40,6 +40,9 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err != nil {
 		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
 	}
+	if group := l.config.Capabilities.Group; group != "" {
+		lease.Annotations[record.AnnotationShared] = group
+	}
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
 	}

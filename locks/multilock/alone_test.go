@@ -16,21 +16,19 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/doctest"
 	"github.com/zonelect/zonelect/locks/multilock"
-	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		plain := s.StartPlain("plain")
 		s.Waits(plain, "dual")
-		s.Server.Delete(multilocktest.PodsPath + "a")
+		s.Server.Delete(PodsPath + "a")
 		a.Stop()
 		s.Waits(plain, "dual")
-		s.Server.Delete(multilocktest.MapPath) // by the collector
+		s.Server.Delete(MapPath) // by the collector
 		s.Phase("sealed", 2)
 		plain.Leads()
 		s.Phase("dual", 3)
@@ -38,19 +36,19 @@ func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 			t.Errorf("the cause is %v", cause)
 		}
 	})
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.Holds("old")
 		plain := s.StartPlain("plain")
 		s.Waits(plain, "old")
-		s.Server.Delete(multilocktest.MapPath)
+		s.Server.Delete(MapPath)
 		plain.Leads()
 	})
 }
 
 func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
-		s.RefuseTo("update", multilocktest.MapPath)
+		s.RefuseTo("update", MapPath)
 		s.Phase("sealed", 2)
 		plain := s.StartPlain("plain")
 		a.Stop()
@@ -61,29 +59,29 @@ func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testi
 		b.Stop()
 		plain.Leads()
 	})
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		a.Ends()
-		s.Server.Delete(multilocktest.LeasePath) // and the phase with it
+		s.Server.Delete(LeasePath) // and the phase with it
 		plain := s.StartPlain("plain")
 		s.Waits(plain, "not sealed")
-		s.Server.Delete(multilocktest.MapPath)
+		s.Server.Delete(MapPath)
 		plain.Leads()
 	})
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		a.Stop()
 		s.Phase("sealed", 2)
-		s.RefuseTo("get", multilocktest.MapPath)
+		s.RefuseTo("get", MapPath)
 		s.StartPlain("plain").Leads()
 	})
 }
 
 // slowly answers requests for a ConfigMap as late as it is told.
-func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*multilock.Config) {
+func slowly(s *Stage, late func(n int) time.Duration) func(*multilock.Config) {
 	var n atomic.Int32
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != multilocktest.MapPath { // this pod
+		if r.URL.Path != MapPath { // this pod
 			s.Server.ServeHTTP(w, r)
 			return
 		}
@@ -100,7 +98,7 @@ func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*multil
 
 // TestM12ASlowServerIsAsked until it answers: it is not a dead one.
 func TestM12ASlowServerIsAsked(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		plain := s.StartPlain("plain", slowly(s, func(int) time.Duration { return 3 * time.Second }))
 		if _, took := plain.Leads(); took != 3*time.Second {
 			t.Errorf("it leads after %v", took)
@@ -112,11 +110,11 @@ func TestM12ASlowServerIsAsked(t *testing.T) {
 func TestM12APhaseThatChangesDuringALookCounts(t *testing.T) {
 	for phase, why := range map[string]string{"dual": "dual", "sealed": "not sealed"} {
 		t.Run(phase, func(t *testing.T) {
-			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			Scenario(t, func(s *Stage) {
 				a := s.Leader("a")
 				a.Ends()
-				shield := apitest.Clone(s.Server.Objects[multilocktest.MapPath])
-				s.Server.Delete(multilocktest.MapPath)
+				shield := apitest.Clone(s.Server.Objects[MapPath])
+				s.Server.Delete(MapPath)
 				s.Phase("sealed", 2)
 				plain := s.StartPlain("plain", slowly(s, func(n int) time.Duration {
 					if n == 1 { // it finds nothing, late
@@ -125,16 +123,10 @@ func TestM12APhaseThatChangesDuringALookCounts(t *testing.T) {
 					return 0
 				}))
 				time.Sleep(time.Second)
-				s.Server.Put(multilocktest.MapPath, shield)
+				s.Server.Put(MapPath, shield)
 				s.Phase(phase, 4) // if it is sealed, phase dual was missed
 				s.Waits(plain, why)
 			})
 		})
 	}
 }
-
-func TestEachGoroutineIsListed(t *testing.T) {
-	doctest.CheckGoroutines(t, "shield", "twin", "internal/candidate", "../../internal/presence", "../../internal/phase")
-}
-
-func TestEachPlaceToLookExists(t *testing.T) { doctest.CheckPlaces(t) }

@@ -25,7 +25,6 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
-	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -39,7 +38,7 @@ func logs(config *multilock.Config) func() string {
 
 // peersOf runs a lock's Attend, and returns a function that lists the peers the lock
 // knows.
-func peersOf(s *multilocktest.Stage, lock *multilocktest.Plain) func() []string {
+func peersOf(s *Stage, lock *Plain) func() []string {
 	ctx, cancel := context.WithCancel(s.T.Context())
 	var attending sync.WaitGroup
 	s.T.Cleanup(func() { cancel(); attending.Wait() })
@@ -64,7 +63,7 @@ func peersOf(s *multilocktest.Stage, lock *multilocktest.Plain) func() []string 
 }
 
 func TestThePresenceOfACandidateInModeLeaseSaysWhatItWaitsFor(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.StartPlain("a")
 		a.Leads()
 		s.Phase("dual", 1)
@@ -78,7 +77,7 @@ func TestThePresenceOfACandidateInModeLeaseSaysWhatItWaitsFor(t *testing.T) {
 // TestHealthIsWrittenAtOnceAndOncePerLeaseDurationAtMost, in a pod and without one, however often it changes.
 func TestHealthIsWrittenAtOnceAndOncePerLeaseDurationAtMost(t *testing.T) {
 	for name, change := range map[string]func(*multilock.Config){"in a pod": func(*multilock.Config) {}, "without a pod": withoutPod} {
-		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		Scenario(t, func(s *Stage) {
 			lock := s.Plain("a", change)
 			peersOf(s, lock)
 			said := func() string { return s.Presences()[0].Unhealthy }
@@ -93,7 +92,7 @@ func TestHealthIsWrittenAtOnceAndOncePerLeaseDurationAtMost(t *testing.T) {
 				lock.SetUnhealthy("")
 				time.Sleep(time.Second)
 			}
-			if n := s.Asked("update " + multilocktest.LeasePath + "."); n < 2 || n > 27 {
+			if n := s.Asked("update " + LeasePath + "."); n < 2 || n > 27 {
 				t.Errorf("%s: %d writes in five minutes", name, n)
 			}
 			time.Sleep(timing.DefaultLeaseDuration)
@@ -107,10 +106,10 @@ func TestHealthIsWrittenAtOnceAndOncePerLeaseDurationAtMost(t *testing.T) {
 func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testing.T) {
 	for verb, there := range map[string]int{"create": 0, "get": 0, "list": 1, "watch": 1} {
 		t.Run(verb, func(t *testing.T) {
-			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			Scenario(t, func(s *Stage) {
 				leaseExists(s)
 				s.Refuses(func(v, path string) bool {
-					return v == verb && (strings.HasPrefix(path, multilocktest.LeasePath+".") || path == multilocktest.LeasesPath)
+					return v == verb && (strings.HasPrefix(path, LeasePath+".") || path == LeasesPath)
 				})
 				var said func() string
 				s.StartPlain("a", func(c *multilock.Config) { said = logs(c) }).Leads()
@@ -120,7 +119,7 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 				}
 				s.Forget()
 				time.Sleep(20 * time.Minute)
-				if n := s.Asked(" " + multilocktest.LeasePath + "."); n > 10 || s.Asked("list") > 3 {
+				if n := s.Asked(" " + LeasePath + "."); n > 10 || s.Asked("list") > 3 {
 					t.Errorf("%d requests for its presence in 20 minutes, %d lists", n, s.Asked("list"))
 				}
 				s.Refuses(nil)
@@ -139,7 +138,7 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 // TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews: another one ends without a word, and is
 // ignored after five minutes and then removed, once.
 func TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.StartPlain("a").Leads()
 		var said func() string
 		told := peersOf(s, s.Plain("b", func(c *multilock.Config) { c.Pod, said = ownerref.Owner{Name: "b"}, logs(c) }))
@@ -154,7 +153,7 @@ func TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews(t *testing.T) {
 		s.Forget()
 		time.Sleep(5*time.Minute - time.Second)
 		knows("a", "b", "crashed")
-		if n := s.Asked("update " + multilocktest.LeasePath + "."); n < 3 || n > 5 {
+		if n := s.Asked("update " + LeasePath + "."); n < 3 || n > 5 {
 			s.T.Errorf("%d renewals in five minutes", n)
 		}
 		time.Sleep(17 * time.Second) // it looks every 12 to 15 s
@@ -178,7 +177,7 @@ func TestACandidateWithoutAPodAnnouncesItselfAsLongAsItRenews(t *testing.T) {
 // TestWhoRemovesAPresenceRemovesNoneThatWasRenewed: the server refuses to, because it is another
 // version by then.
 func TestWhoRemovesAPresenceRemovesNoneThatWasRenewed(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		told := peersOf(s, s.Plain("a"))
 		announces(s, "other")
 		told()
@@ -200,7 +199,7 @@ func TestWhoRemovesAPresenceRemovesNoneThatWasRenewed(t *testing.T) {
 // TestACandidateWithoutAPodLeavesInGoodOrder, whatever others wrote on its presence. That of a pod stays.
 func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
 	for _, permitted := range []bool{true, false} {
-		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		Scenario(t, func(s *Stage) {
 			var said func() string
 			c := s.StartPlain("a", func(c *multilock.Config) { c.Pod, said = ownerref.Owner{}, logs(c) })
 			c.Leads()
@@ -209,13 +208,13 @@ func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
 				s.T.Fatalf("there are %d presences", n)
 			}
 			for _, o := range s.Presences() {
-				s.Server.Change(multilocktest.LeasesPath+"/"+o.Name, func(lease apitest.Object) {
+				s.Server.Change(LeasesPath+"/"+o.Name, func(lease apitest.Object) {
 					lease["metadata"].(apitest.Object)["labels"].(apitest.Object)["theirs"] = "kept"
 				})
 			}
 			synctest.Wait()
 			s.Refuses(func(verb, path string) bool { return verb == "delete" && !permitted })
-			for _, c := range []*multilocktest.Seat{c, inPod} {
+			for _, c := range []*Seat{c, inPod} {
 				c.Stop()
 				if err := c.Wait(); err != nil {
 					s.T.Error(err)
@@ -233,7 +232,7 @@ func TestACandidateWithoutAPodLeavesInGoodOrder(t *testing.T) {
 }
 
 // presenceOf returns the presence of a pod, which must have one.
-func presenceOf(s *multilocktest.Stage, pod string) presence.Object {
+func presenceOf(s *Stage, pod string) presence.Object {
 	s.T.Helper()
 	all := s.Presences()
 	i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Pod.Name == pod })
@@ -244,17 +243,16 @@ func presenceOf(s *multilocktest.Stage, pod string) presence.Object {
 }
 
 // leaseExists has the Lease exist, so that a create request is for a presence.
-func leaseExists(s *multilocktest.Stage) {
-	s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}})
+func leaseExists(s *Stage) {
+	s.Server.Put(LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}})
 }
 
 // announces has another candidate without a pod announce itself.
-func announces(s *multilocktest.Stage, identity string) {
+func announces(s *Stage, identity string) {
 	s.T.Helper()
 	o := presence.Object{Lock: "lock", Identity: identity, Mode: presence.Alone, Renewed: 1}
-	if _, err := presence.Ensure(s.T.Context(), s.Config("", s.Server).Lease.Client, "ns", o, nil, nil); err != nil {
-		s.T.Fatal(err)
-	}
+	_, err := presence.Ensure(s.T.Context(), s.Config("", s.Server).Lease.Client, "ns", o, nil, nil)
+	s.must(err)
 }
 
 // withoutPod makes a candidate one that no pod is known of.
@@ -262,14 +260,14 @@ func withoutPod(c *multilock.Config) { c.Pod = ownerref.Owner{} }
 
 func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
 	for _, may := range []bool{true, false} { // whether it may read its pod
-		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-			s.Refuses(func(verb, path string) bool { return !may && verb == "get" && path == multilocktest.PodsPath+"a" })
+		Scenario(t, func(s *Stage) {
+			s.Refuses(func(verb, path string) bool { return !may && verb == "get" && path == PodsPath+"a" })
 			a := s.StartPlain("a")
 			a.Leads()
-			s.Server.Delete(multilocktest.PodsPath + "a")
+			s.Server.Delete(PodsPath + "a")
 			s.Forget()
 			if o := s.Presences()[0]; o.Pod.Name != "" { // else it has no owner, and the garbage collector leaves it
-				s.Server.Delete(multilocktest.LeasesPath + "/" + o.Name)
+				s.Server.Delete(LeasesPath + "/" + o.Name)
 			}
 			time.Sleep(20 * time.Minute)
 			a.Stays()
@@ -281,7 +279,7 @@ func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
 }
 
 func TestAnIdleCandidateInModeLeaseHasThreeWatchesAndNothingElse(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.StartPlain("a").Leads()
 		time.Sleep(time.Second)
 		before := presenceOf(s, "a")
@@ -289,7 +287,7 @@ func TestAnIdleCandidateInModeLeaseHasThreeWatchesAndNothingElse(t *testing.T) {
 		const span = 5 * time.Minute
 		for range 6 {
 			time.Sleep(span)
-			renewals, watches, all := s.Asked("update "+multilocktest.LeasePath), s.Asked("watch"), s.Asked("")
+			renewals, watches, all := s.Asked("update "+LeasePath), s.Asked("watch"), s.Asked("")
 			if watches > 3 || all != renewals+watches {
 				t.Errorf("%d requests in %v, of which %d renewals and %d for watches", all, span, renewals, watches)
 			}
@@ -302,20 +300,20 @@ func TestAnIdleCandidateInModeLeaseHasThreeWatchesAndNothingElse(t *testing.T) {
 }
 
 // made is how many presences were asked for since the last Forget.
-func made(s *multilocktest.Stage) int { return s.Asked("create " + multilocktest.LeasesPath) }
+func made(s *Stage) int { return s.Asked("create " + LeasesPath) }
 
 // TestAPodOwnsNothingUnlessTheServerKnowsIt: the garbage collector would delete the presence at
 // once.
 func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
-	for what, do := range map[string]func(s *multilocktest.Stage){
-		"another UID": func(s *multilocktest.Stage) { s.Runs("b") },
-		"no pod":      func(s *multilocktest.Stage) { s.Server.Delete(multilocktest.PodsPath + "a") },
-		`needs verb \"get\" on pods`: func(s *multilocktest.Stage) {
-			s.Refuses(func(verb, path string) bool { return verb == "get" && strings.HasPrefix(path, multilocktest.PodsPath) })
+	for what, do := range map[string]func(s *Stage){
+		"another UID": func(s *Stage) { s.Runs("b") },
+		"no pod":      func(s *Stage) { s.Server.Delete(PodsPath + "a") },
+		`needs verb \"get\" on pods`: func(s *Stage) {
+			s.Refuses(func(verb, path string) bool { return verb == "get" && strings.HasPrefix(path, PodsPath) })
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			Scenario(t, func(s *Stage) {
 				leaseExists(s)
 				var said func() string
 				lock := s.Plain("a", func(c *multilock.Config) {
@@ -346,7 +344,7 @@ func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
 
 // TestM1AShieldsCandidateIsInAPodThatTheServerKnows, or ends.
 func TestM1AShieldsCandidateIsInAPodThatTheServerKnows(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Start("a", func(c *shield.Config) { c.Pod.UID = "another" })
 		if err := a.Wait(); !errors.Is(err, multilock.ErrPodGone) {
 			t.Errorf("it ended with %v", err)
@@ -359,19 +357,19 @@ func TestM1AShieldsCandidateIsInAPodThatTheServerKnows(t *testing.T) {
 
 // TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess: the first time at once.
 func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.StartPlain("a")
 		a.Leads()
 		time.Sleep(time.Second)
 		s.Forget()
-		s.Server.Delete(multilocktest.LeasesPath + "/" + presenceOf(s, "a").Name)
+		s.Server.Delete(LeasesPath + "/" + presenceOf(s, "a").Name)
 		synctest.Wait()
 		if n := made(s); n != 1 {
 			t.Errorf("right after the first deletion it was recreated %d times", n)
 		}
 		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(100 * time.Millisecond) {
 			for _, o := range s.Presences() {
-				s.Server.Delete(multilocktest.LeasesPath + "/" + o.Name)
+				s.Server.Delete(LeasesPath + "/" + o.Name)
 			}
 		}
 		if n := made(s); n > 15 {
@@ -384,11 +382,11 @@ func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) 
 // TestACandidateThatIsToEndComesLast: one whose pod is to be deleted, and one in a pod whose candidacy has ended,
 // say so, and the leader hands over to another.
 func TestACandidateThatIsToEndComesLast(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		plain := func(name string) *multilocktest.Seat {
+	Scenario(t, func(s *Stage) {
+		plain := func(name string) *Seat {
 			lock := s.Plain(name)
-			c := &multilocktest.Seat{Seat: s.Seat(election.Config{
-				Lock: lock, Candidate: locks.Candidate{Identity: name}, TakeoverDelay: multilocktest.AtOnce, WatchPeers: lock.Peers,
+			c := &Seat{Seat: s.Seat(election.Config{
+				Lock: lock, Candidate: locks.Candidate{Identity: name}, TakeoverDelay: AtOnce, WatchPeers: lock.Peers,
 			})}
 			c.Start()
 			return c
@@ -397,7 +395,7 @@ func TestACandidateThatIsToEndComesLast(t *testing.T) {
 		a.Leads()
 		ended, deleted, last := plain("b"), plain("c"), plain("d")
 		ended.Stop()
-		s.Server.Change(multilocktest.PodsPath+"c", func(pod apitest.Object) {
+		s.Server.Change(PodsPath+"c", func(pod apitest.Object) {
 			pod["metadata"].(apitest.Object)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 		})
 		for pod, want := range map[string]string{"b": "campaign", "c": "deleted", "d": ""} {
@@ -405,7 +403,7 @@ func TestACandidateThatIsToEndComesLast(t *testing.T) {
 				t.Errorf("the presence of %s says %q", pod, got)
 			}
 		}
-		s.Server.Change(multilocktest.LeasePath, func(o apitest.Object) {
+		s.Server.Change(LeasePath, func(o apitest.Object) {
 			o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/handover-request"] = `{"holder":"a"}`
 		})
 		last.Leads()

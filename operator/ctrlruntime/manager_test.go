@@ -176,7 +176,7 @@ func TestAFlagThatWouldElectNobodyIsRefused(t *testing.T) {
 // metricsOf returns what the endpoint of a manager says while it leads.
 func metricsOf(t *testing.T, name string, o operator.Options) string {
 	t.Helper()
-	config, stop := apitest.Run(nil)
+	config, stop := apitest.Run()
 	defer stop()
 	o.Self = self.Self
 	free := httptest.NewServer(nil)

@@ -24,11 +24,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/internal/doctest"
 	"github.com/zonelect/zonelect/operator"
 )
-
-func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t) }
 
 // The timing of client-go's defaults.
 const (

@@ -21,11 +21,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/doctest"
 	"github.com/zonelect/zonelect/operator"
 )
-
-func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -268,12 +268,8 @@ func (o *Observer) Lost() string {
 		return "the record was emptied by somebody else"
 	case r.Holder != o.self.Identity:
 		return "somebody else took it"
-	case r.Details.Holder != o.self.Identity, r.Details.Nonce == "":
-		return "another process of this identity took it: the record has no nonce, and is of another term"
-	case r.Details.Nonce != o.self.Nonce:
-		return "another process of this identity took it: the record has the nonce " + r.Details.Nonce
 	default:
-		return fmt.Sprintf("another process of this identity took it: the record has the newer token %d", r.Details.Token)
+		return fmt.Sprintf("another process of this identity took it, with the nonce %q and the token %d", r.Details.Nonce, r.Details.Token)
 	}
 }
 

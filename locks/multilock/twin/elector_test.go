@@ -16,7 +16,6 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
-	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 )
 
 const (
@@ -47,7 +46,8 @@ func (s *twinStage) start(identity string) *twinSeat {
 	s.t.Helper()
 	twin, governing, legacy := s.twin()
 	c := &twinSeat{governing: governing, legacy: legacy}
-	c.Seat = s.Seat(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: multilocktest.AtOnce})
+	atOnce := func(election.Takeover) time.Duration { return 0 }
+	c.Seat = s.Seat(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, TakeoverDelay: atOnce})
 	c.Start()
 	s.t.Cleanup(func() { c.fail(lockstest.Fault{}, lockstest.Fault{}) })
 	return c

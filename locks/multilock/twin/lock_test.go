@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -54,7 +55,7 @@ func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 }
 
 // realTwin is a Twin of a Lease and an annotation lock.
-func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock {
+func realTwin(t *testing.T, server http.Handler, kind annotation.Kind) *Lock {
 	t.Helper()
 	twin, err := New(Config{
 		Config: multilock.Config{
@@ -262,23 +263,88 @@ func TestAVersionOfAnotherLockIsNotWrittenUpon(t *testing.T) {
 	}
 }
 
-// TestARecordThatIsWrittenSinceThePhaseWasReadStays: the phase goes back to dual between the two reads.
-func TestARecordThatIsWrittenSinceThePhaseWasReadStays(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		s.start("a")
-		s.RefuseTo("update", legacyPath)
-		s.phase(record.PhaseClean)
-		s.Refuses(nil)
-		requests := 0
-		twin := s.lock("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if requests++; requests == 2 {
-				s.phase(record.PhaseDual)
-				time.Sleep(time.Second) // in which the leader writes the record again
-			}
-			s.Server.ServeHTTP(w, r)
-		}))
-		if err := twin.clearLegacyRecord(s.T.Context(), locks.Term{Holder: "a"}); err != nil || requests != 2 {
-			t.Errorf("%d requests, %v: two reads, and no write", requests, err)
+// held returns a Twin through which a has taken both locks, and the state that it wrote.
+func held(t *testing.T, server http.Handler) (*Lock, locks.Snapshot) {
+	t.Helper()
+	twin := realTwin(t, server, annotation.Endpoints)
+	s, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return twin, s
+}
+
+// setPhase sets the phase on the Lease, as a migration tool does.
+func setPhase(server *apitest.Server, phase record.Phase, step string) {
+	server.Change("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock", func(o apitest.Object) {
+		annotations := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+		annotations[record.AnnotationPhase], annotations[record.AnnotationPhaseStep] = string(phase), step
+	})
+}
+
+// onLegacy returns the holder of the legacy lock.
+func onLegacy(t *testing.T, twin *Lock) string {
+	t.Helper()
+	now, err := twin.record.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.Record.Holder
+}
+
+// TestNothingIsTakenOffThatCounts: the phase or the leader may have changed by then.
+func TestNothingIsTakenOffThatCounts(t *testing.T) {
+	server := apitest.NewServer()
+	twin, _ := held(t, server)
+	tidy := func(term, want string) {
+		t.Helper()
+		err := twin.clearLegacyRecord(t.Context(), locks.Term{Holder: term})
+		if got := onLegacy(t, twin); err != nil || got != want {
+			t.Errorf("%q holds the legacy lock, want %q: %v", got, want, err)
+		}
+	}
+	tidy("a", "a")
+	setPhase(server, record.PhaseClean, "2")
+	tidy("b", "a")
+	tidy("a", "")
+}
+
+// TestHalfAWriteIsTakenOffAgain: the leader may see that its record is gone from the
+// legacy object before it sees that the phase is clean, and write the record again.
+func TestHalfAWriteIsTakenOffAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewServer()
+		twin, before := held(t, server)
+		setPhase(server, record.PhaseClean, "2")
+		if _, err := twin.Read(t.Context()); err != nil { // it notes the phase
+			t.Fatal(err)
+		}
+		go func() { _ = twin.Adopt(t.Context(), locks.Term{Holder: "a"}, func(locks.Permission) {}) }()
+		synctest.Wait()
+		state := *before.Version.Opaque.(*twinState)
+		state.legacy, _ = twin.record.Read(t.Context())
+		if _, err := twin.Write(t.Context(), locks.Version{Opaque: &state}, ours("a", 3)); err == nil || state.legacy.Record.Holder != "" {
+			t.Errorf("what phase clean forbids was written: %v", err)
+		}
+		synctest.Wait()
+		if holder := onLegacy(t, twin); holder != "" {
+			t.Errorf("%s holds the legacy lock", holder)
 		}
 	})
+}
+
+// TestARecordThatIsWrittenSinceThePhaseWasReadStays: the phase goes back to dual between the two reads.
+func TestARecordThatIsWrittenSinceThePhaseWasReadStays(t *testing.T) {
+	server, requests := apitest.NewServer(), 0
+	held(t, server)
+	setPhase(server, record.PhaseClean, "2")
+	twin := realTwin(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests++; requests == 2 {
+			setPhase(server, record.PhaseDual, "3")
+		}
+		server.ServeHTTP(w, r)
+	}), annotation.Endpoints)
+	if err := twin.clearLegacyRecord(t.Context(), locks.Term{Holder: "a"}); err != nil || requests != 2 {
+		t.Errorf("%d requests, %v: two reads, and no write", requests, err)
+	}
 }

@@ -145,7 +145,7 @@ func kubeconfig(t *testing.T, server string) string {
 // contract and must stay.
 func TestTheEventsOfTheContractArePrinted(t *testing.T) {
 	program := built(t)
-	cfg, stop := apitest.Run(nil)
+	cfg, stop := apitest.Run()
 	defer stop()
 	way := kubeconfig(t, cfg.Host)
 

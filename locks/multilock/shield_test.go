@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package shield_test
+package multilock_test
 
 import (
 	"context"
@@ -21,13 +21,12 @@ import (
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
-	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // losesToLegacy checks that c's term ends within most, because its legacy lock was lost.
-func losesToLegacy(s *multilocktest.Stage, c *multilocktest.Seat, most time.Duration) {
+func losesToLegacy(s *Stage, c *Seat, most time.Duration) {
 	s.T.Helper()
 	if took, cause := c.Loses(); took > most || !errors.Is(cause, shield.ErrLegacy) {
 		s.T.Errorf("the term ended after %v: %v", took, cause)
@@ -35,7 +34,7 @@ func losesToLegacy(s *multilocktest.Stage, c *multilocktest.Seat, most time.Dura
 }
 
 // shielded checks that an armed shield with that many presences exists.
-func shielded(s *multilocktest.Stage, presences int) {
+func shielded(s *Stage, presences int) {
 	s.T.Helper()
 	if r := s.ConfigMap(); r.Kind != ownerref.Shield || !r.Armed || len(r.Presences) != presences {
 		s.T.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
@@ -43,7 +42,7 @@ func shielded(s *multilocktest.Stage, presences int) {
 }
 
 // phaseIs checks that the Lease carries that phase.
-func phaseIs(s *multilocktest.Stage, want record.Phase) {
+func phaseIs(s *Stage, want record.Phase) {
 	s.T.Helper()
 	if got := record.StageOf(s.OnLease().Version).Phase; got != want {
 		s.T.Errorf("the phase on the Lease is %v, want %s", got, want)
@@ -51,25 +50,25 @@ func phaseIs(s *multilocktest.Stage, want record.Phase) {
 }
 
 func TestAnIdleCandidateOfAMigrationAsksForNothing(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.Start("a").Leads()
 		s.Start("b")
 		time.Sleep(time.Second)
 		s.Forget()
 		time.Sleep(4 * time.Minute)
-		if writes, all := s.Asked("update "+multilocktest.LeasePath), s.Asked(""); writes < 119 || all-writes > 8 {
+		if writes, all := s.Asked("update "+LeasePath), s.Asked(""); writes < 119 || all-writes > 8 {
 			t.Errorf("%d renewals and %d other requests in four minutes: %v", writes, all-writes, s.Sent)
 		}
 	})
 }
 
 func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.Holds("old")
 		a := s.Start("a")
 		s.Waits(a, "old")
 		s.Stands(ownerref.Legacy)
-		s.Server.Delete(multilocktest.PodsPath + "old")
+		s.Server.Delete(PodsPath + "old")
 		if _, took := a.Leads(); took > 6*time.Second {
 			t.Errorf("a leads %v after the legacy pod was gone", took)
 		}
@@ -78,10 +77,10 @@ func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T)
 }
 
 func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
-		s.RefuseTo("create", multilocktest.MapsPath)
-		s.Server.Delete(multilocktest.MapPath)
+		s.RefuseTo("create", MapsPath)
+		s.Server.Delete(MapPath)
 		losesToLegacy(s, a, 0)
 	})
 }
@@ -104,14 +103,14 @@ func (l slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestM3WhatAHolderSendsEndsWithItsTerm: another may hold the Lease when the request
 // lands.
 func TestM3WhatAHolderSendsEndsWithItsTerm(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Start("a", func(c *shield.Config) {
 			c.Core = apitest.Wire(s.T, slow{s.Server}, corev1.SchemeGroupVersion)
 		})
 		term, _ := a.Leads()
 		a.Way.Cut.Store(true)
 		time.Sleep(term.TrustedFor() - time.Second/2)
-		s.Server.Delete(multilocktest.MapPath)
+		s.Server.Delete(MapPath)
 		a.Loses()
 		time.Sleep(5 * time.Second)
 		s.Stands(ownerref.Absent)
@@ -119,24 +118,24 @@ func TestM3WhatAHolderSendsEndsWithItsTerm(t *testing.T) {
 }
 
 func TestASealOutlivesTheLease(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		s.Phase("sealed", 2)
 		a.Stays()
 		s.Stands(ownerref.Sealed)
-		s.Server.Delete(multilocktest.LeasePath)
+		s.Server.Delete(LeasePath)
 		synctest.Wait()
 		a.Stays()
 		phaseIs(s, "sealed")
 		a.Ends()
-		s.Server.Delete(multilocktest.LeasePath)
+		s.Server.Delete(LeasePath)
 		s.Leader("b")
 		phaseIs(s, "sealed")
 	})
 }
 
 func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		s.Phase("sealed", 2)
 		s.Start("b")
@@ -153,7 +152,7 @@ func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
 // TestACandidateInModeLeaseIsNoLegacyPod: it does not know the ConfigMap, and the Lease
 // decides between it and the candidates that do.
 func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		plain := s.StartPlain("plain")
 		plain.Leads()
 		a := s.Start("a")
@@ -171,7 +170,7 @@ func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 		b.Leads() // M6: no new list under an armed shield
 		shielded(s, 2)
 	})
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.Holds("old")
 		s.StartPlain("old") // in the same pod as the legacy leader
 		s.Waits(s.Start("a"), "old")
@@ -179,7 +178,7 @@ func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 }
 
 func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		b := s.Start("b")
 		a.Way.Cut.Store(true)
@@ -199,9 +198,9 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 }
 
 func TestACandidateWhosePodIsGoneStops(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
-		s.Server.Delete(multilocktest.PodsPath + "a")
+		s.Server.Delete(PodsPath + "a")
 		for _, presence := range s.ConfigMap().Presences {
 			s.Server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + presence.Name)
 		}
@@ -221,7 +220,7 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 		"create presence":  {"create", "leases"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			Scenario(t, func(s *Stage) {
 				s.Refuses(func(verb, path string) bool {
 					return verb == fragment[0] && strings.Contains(path, "/"+fragment[1])
 				})
@@ -244,9 +243,9 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 }
 
 func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.Server.Landing = func(r *http.Request) bool {
-			return !strings.HasPrefix(r.URL.Path, multilocktest.MapsPath) || sleep.For(r.Context(), 4*time.Second) == nil
+			return !strings.HasPrefix(r.URL.Path, MapsPath) || sleep.For(r.Context(), 4*time.Second) == nil
 		}
 		a := s.Start("a")
 		time.Sleep(time.Minute)
@@ -262,7 +261,7 @@ func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
 // TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided, and long before it is to take over. That needs no
 // write of the ConfigMap.
 func TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.Runs("a")
 		a := s.Elect(s.Shield("a", s.Server), "a", nil)
 		if _, took := a.Leads(); took != 5*time.Second {
@@ -274,7 +273,7 @@ func TestM7ACandidateWaitsOnceForWhatTheCollectorHasDecided(t *testing.T) {
 		if _, took := b.Leads(); took != 0 {
 			t.Errorf("b, long settled, leads %v after the release", took)
 		}
-		if n := s.Asked("e " + multilocktest.MapsPath); n != 0 {
+		if n := s.Asked("e " + MapsPath); n != 0 {
 			t.Errorf("%d writes of the ConfigMap", n)
 		}
 	})
@@ -291,7 +290,7 @@ func (d distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // join starts that many candidates beside a leader and its shield, and returns how long it took until all were
 // among the shield's owners.
-func join(s *multilocktest.Stage, n int) time.Duration {
+func join(s *Stage, n int) time.Duration {
 	ctx, cancel := context.WithCancel(s.T.Context())
 	var attending sync.WaitGroup
 	s.T.Cleanup(func() { cancel(); attending.Wait() })
@@ -313,11 +312,11 @@ func join(s *multilocktest.Stage, n int) time.Duration {
 // one would get a conflict, again and again.
 func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
 	for _, n := range []int{3, 60} {
-		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		Scenario(t, func(s *Stage) {
 			s.Start("a").Leads()
 			s.Forget()
 			took := join(s, n)
-			if updates := s.Asked("update " + multilocktest.MapPath); took > 2*time.Second || updates > n+n/3 {
+			if updates := s.Asked("update " + MapPath); took > 2*time.Second || updates > n+n/3 {
 				t.Errorf("%d have joined after %v and %d updates", n, took, updates)
 			}
 			shielded(s, n+1)

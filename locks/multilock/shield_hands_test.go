@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package shield_test
+package multilock_test
 
 import (
 	"net/http"
@@ -13,12 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 )
 
 func TestACandidateThatMayNotWatchTheConfigMapDoesNotLeadAndSaysSo(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.RefuseTo("watch", multilocktest.MapsPath)
+	Scenario(t, func(s *Stage) {
+		s.RefuseTo("watch", MapsPath)
 		a := s.Start("a")
 		s.Waits(a, `needs verb "watch" on configmaps in namespace "ns"`)
 		s.Refuses(nil)
@@ -29,9 +28,9 @@ func TestACandidateThatMayNotWatchTheConfigMapDoesNotLeadAndSaysSo(t *testing.T)
 }
 
 func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
-		s.RefuseTo("watch", multilocktest.MapsPath)
+		s.RefuseTo("watch", MapsPath)
 		time.Sleep(11 * time.Minute) // the watch that was permitted has ended by then
 		a.Stays()
 		s.Holds("old")
@@ -42,12 +41,12 @@ func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *tes
 // TestAPhaseThatIsGarbledIsPutBackAtOnce: the next renewal would be too late, and no
 // renewal writes the ConfigMap.
 func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		time.Sleep(500 * time.Millisecond)
 		s.Phase("dua1", 0)
 		phaseIs(s, "dual")
-		s.Server.Change(multilocktest.MapPath, func(o apitest.Object) {
+		s.Server.Change(MapPath, func(o apitest.Object) {
 			o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/phase"] = "dua1"
 		})
 		synctest.Wait()
@@ -61,7 +60,7 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 // TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted: the leader goes on, and puts up another as
 // soon as a finalizer lets the old one go. Whoever leads next waits for that.
 func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		b := s.Start("b")
 		shielded(s, 2)
@@ -69,18 +68,18 @@ func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
 			meta := o["metadata"].(apitest.Object)
 			meta["deletionTimestamp"], meta["finalizers"] = metav1.Now().UTC().Format(time.RFC3339), []any{"example.com/keeps"}
 		}
-		s.Server.Change(multilocktest.MapPath, condemn)
+		s.Server.Change(MapPath, condemn)
 		time.Sleep(time.Minute)
 		a.Stays()
 		a.Stop()
 		s.Waits(b, "stays until its finalizers are gone: example.com/keeps")
 		s.Forget()
 		time.Sleep(time.Minute)
-		if n := s.Asked("update "+multilocktest.MapPath) + s.Asked("delete "+multilocktest.MapPath); n > 0 {
+		if n := s.Asked("update "+MapPath) + s.Asked("delete "+MapPath); n > 0 {
 			t.Errorf("it was written %d times", n)
 		}
 		old := s.ConfigMap().UID
-		s.Server.Delete(multilocktest.MapPath)
+		s.Server.Delete(MapPath)
 		b.Leads()
 		if now := s.ConfigMap(); now.UID == old || !now.Armed || now.Condemned {
 			t.Errorf("there stands %+v", now)
@@ -90,7 +89,7 @@ func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
 
 // TestAConflictThatStaysIsNotRunInto forever, as fast as the API answers.
 func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		log := s.Server.Before // no requests yet
 		s.Server.Before = func(verb, path string) (int, apitest.Object) {
 			if code, body := log(verb, path); code != 0 {
@@ -103,7 +102,7 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 		}
 		s.Start("a")
 		time.Sleep(time.Minute)
-		if n := s.Asked("create " + multilocktest.MapsPath); n < 10 || n > 60 {
+		if n := s.Asked("create " + MapsPath); n < 10 || n > 60 {
 			t.Errorf("it tried %d times in a minute", n)
 		}
 	})
@@ -112,13 +111,13 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 // TestAConfigMapOfAnOldVersionIsWatched: if it has not changed for long, the API server
 // no longer has the history since then, and says so every time.
 func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		time.Sleep(3 * time.Second)
 		s.Server.Compact()
 		s.Forget()
 		time.Sleep(4 * time.Second)
-		if n := s.Asked(multilocktest.MapsPath); n > 10 {
+		if n := s.Asked(MapsPath); n > 10 {
 			t.Errorf("it asked %d times", n)
 		}
 		a.Stays()
@@ -130,13 +129,13 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 // TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt: the leader uses a
 // watch that works.
 func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		s.Holds("old")
 		a := s.Start("a")
 		s.Waits(a, "legacy pods that may still lead: old")
 		a.Way.Muted.Add(1)
 		time.Sleep(time.Minute)
-		s.Server.Delete(multilocktest.PodsPath + "old")
+		s.Server.Delete(PodsPath + "old")
 		a.Leads()
 		s.Holds("young")
 		losesToLegacy(s, a, time.Second)
@@ -146,7 +145,7 @@ func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.
 // TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame: its renewals get
 // through, which shows it that its watches are silent.
 func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
 		time.Sleep(time.Minute)
 		a.Way.Muted.Add(1)
@@ -158,21 +157,21 @@ func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T
 // TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade, and shields are made at the rate
 // of renewals then.
 func TestM8ATermEndsWhereSomethingDeletesTheShieldAsFastAsItIsMade(t *testing.T) {
-	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+	Scenario(t, func(s *Stage) {
 		a := s.Leader("a")
-		s.Server.Delete(multilocktest.MapPath)
+		s.Server.Delete(MapPath)
 		synctest.Wait()
 		a.Stays()
 		shielded(s, 1)
-		s.Server.Delete(multilocktest.MapPath)
+		s.Server.Delete(MapPath)
 		losesToLegacy(s, a, 0)
 		s.Forget()
 		const span = 2 * time.Minute
 		for began := time.Now(); time.Since(began) < span; time.Sleep(50 * time.Millisecond) {
-			s.Server.Delete(multilocktest.MapPath)
+			s.Server.Delete(MapPath)
 		}
 		a.Leads() // once nothing deletes it any more
-		if n, most := s.Asked("create "+multilocktest.MapsPath), int(span/time.Second); n > most {
+		if n, most := s.Asked("create "+MapsPath), int(span/time.Second); n > most {
 			t.Errorf("%d shields in %v", n, span)
 		}
 	})

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package twin
+package multilock_test
 
 import (
 	"cmp"
@@ -18,28 +18,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	phases "github.com/zonelect/zonelect/internal/phase"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/multilock"
-	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
 )
 
 const legacyPath = "/api/v1/namespaces/ns/endpoints/lock"
 
 // phaseStage has candidates and legacy electors, in a bubble of virtual time.
 type phaseStage struct {
-	*multilocktest.Stage
+	*Stage
 	step   int
 	legacy *annotation.Lock // a separate connection to the legacy record
 }
 
 // phaseSeat is one candidate.
 type phaseSeat struct {
-	*multilocktest.Seat
-	twin *Lock
+	*Seat
+	twin *twin.Lock
 }
 
 // die cuts the candidate's connection.
@@ -50,43 +51,39 @@ func (c *phaseSeat) die() {
 
 func phaseScenario(t *testing.T, f func(s *phaseStage)) {
 	t.Helper()
-	multilocktest.Scenario(t, func(stage *multilocktest.Stage) {
+	Scenario(t, func(stage *Stage) {
 		config := annotation.Config{Client: stage.Config("", stage.Server).Core, Kind: annotation.Endpoints, Namespace: "ns", Name: "lock"}
 		legacy, err := annotation.New(config)
-		if err != nil {
-			stage.T.Fatal(err)
-		}
+		stage.must(err)
 		f(&phaseStage{Stage: stage, step: 1, legacy: legacy})
 	})
 }
 
 // lock returns the lock of a candidate in a pod of that name.
-func (s *phaseStage) lock(name string, to http.Handler, change ...func(*Config)) *Lock {
+func (s *phaseStage) lock(name string, to http.Handler, change ...func(*twin.Config)) *twin.Lock {
 	s.T.Helper()
-	c := Config{Config: s.Config(name, to), Kind: annotation.Endpoints}
+	c := twin.Config{Config: s.Config(name, to), Kind: annotation.Endpoints}
 	for _, f := range change {
 		f(&c)
 	}
-	twin, err := New(c)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return twin
+	lock, err := twin.New(c)
+	s.must(err)
+	return lock
 }
 
-func inMode(mode multilock.Mode) func(*Config) { return func(c *Config) { c.Mode = mode } }
+func inMode(mode multilock.Mode) func(*twin.Config) { return func(c *twin.Config) { c.Mode = mode } }
 
 // start starts a candidate, and waits until all goroutines are idle.
-func (s *phaseStage) start(name string, change ...func(*Config)) *phaseSeat {
+func (s *phaseStage) start(name string, change ...func(*twin.Config)) *phaseSeat {
 	s.T.Helper()
 	s.Runs(name)
-	way := &multilocktest.Way{Handler: s.Server}
-	twin := s.lock(name, way, change...)
-	return &phaseSeat{s.Elect(twin, name, way), twin}
+	way := &Way{Handler: s.Server}
+	lock := s.lock(name, way, change...)
+	return &phaseSeat{s.Elect(lock, name, way), lock}
 }
 
 // leader starts a candidate that leads at once.
-func (s *phaseStage) leader(name string, change ...func(*Config)) *phaseSeat {
+func (s *phaseStage) leader(name string, change ...func(*twin.Config)) *phaseSeat {
 	s.T.Helper()
 	c := s.start(name, change...)
 	s.leads(c, 0)
@@ -123,8 +120,8 @@ func (s *phaseStage) leads(c *phaseSeat, within time.Duration) {
 func (s *phaseStage) writes(alone bool) {
 	s.T.Helper()
 	s.Forget()
-	time.Sleep(10 * twinInterval)
-	legacy, lease := s.Asked("update "+legacyPath), s.Asked("update "+multilocktest.LeasePath)
+	time.Sleep(10 * timing.DefaultRenewInterval)
+	legacy, lease := s.Asked("update "+legacyPath), s.Asked("update "+LeasePath)
 	if lease < 8 || alone != (legacy == 0) || !alone && legacy < 8 {
 		s.T.Errorf("%d writes of the legacy object and %d of the Lease", legacy, lease)
 	}
@@ -139,16 +136,15 @@ func (s *phaseStage) onLegacy() locks.Record {
 // put writes a record onto the legacy object.
 func (s *phaseStage) put(r locks.Record) {
 	s.T.Helper()
-	if _, err := s.legacy.Write(s.T.Context(), s.read(s.legacy).Version, r); err != nil {
-		s.T.Fatal(err)
-	}
+	_, err := s.legacy.Write(s.T.Context(), s.read(s.legacy).Version, r)
+	s.must(err)
 	synctest.Wait()
 }
 
 // take has a legacy elector take the legacy object, and leave the details of others.
 func (s *phaseStage) take(holder string) {
 	r := s.onLegacy()
-	r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = holder, twinLease, time.Now(), time.Now()
+	r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = holder, timing.DefaultLeaseDuration, time.Now(), time.Now()
 	s.put(r)
 }
 
@@ -156,10 +152,27 @@ func (s *phaseStage) take(holder string) {
 func (s *phaseStage) read(lock locks.Lock) locks.Snapshot {
 	s.T.Helper()
 	now, err := lock.Read(s.T.Context())
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	s.must(err)
 	return now
+}
+
+// ours is a renewal by a candidate, and theirs one by a legacy elector, which has left in place the details that a candidate
+// once wrote.
+func ours(holder string, second int) locks.Record { return renewal(holder, holder, second) }
+
+func theirs(holder string, second int) locks.Record { return renewal(holder, "long gone", second) }
+
+func renewal(holder, wrote string, second int) locks.Record {
+	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	return locks.Record{
+		Holder: holder, LeaseDuration: timing.DefaultLeaseDuration, AcquireTime: noon, RenewTime: noon.Add(time.Duration(second) * time.Second),
+		Details: locks.Details{Holder: wrote, Token: 7},
+	}
+}
+
+func emptied(r locks.Record, lease time.Duration) locks.Record {
+	r.Holder, r.LeaseDuration = "", lease
+	return r
 }
 
 // onLegacyAlone refuses all requests for the legacy object.
@@ -199,12 +212,12 @@ func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 		a.die()
 		s.phase(record.PhaseClean)
 		s.held("a, a")
-		s.leads(b, twinLease)
+		s.leads(b, timing.DefaultLeaseDuration)
 		s.held("nobody, b") // the dead leader's record is removed
 		c := s.start("c")
 		b.die()
 		s.phase(record.PhaseDual)
-		s.leads(c, twinLease)
+		s.leads(c, timing.DefaultLeaseDuration)
 		s.held("c, c")
 	})
 }
@@ -246,53 +259,11 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 		s.start("a")
 		for phase, mode := range map[record.Phase]multilock.Mode{record.PhaseLegacy: multilock.Auto, record.PhaseClean: multilock.Dual} {
 			s.phase(phase)
-			twin := s.lock("b", s.Server, inMode(mode))
-			if _, err := twin.Write(s.T.Context(), s.read(twin).Version, ours("b", 1)); !errors.Is(err, phases.ErrPhase) {
+			lock := s.lock("b", s.Server, inMode(mode))
+			if _, err := lock.Write(s.T.Context(), s.read(lock).Version, ours("b", 1)); !errors.Is(err, phases.ErrPhase) {
 				t.Errorf("%s: it wrote, with %v", phase, err)
 			}
 		}
-	})
-}
-
-// TestNothingIsTakenOffThatCounts: the phase or the leader may have changed by then.
-func TestNothingIsTakenOffThatCounts(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		tidy := func(holder string) {
-			if err := a.twin.clearLegacyRecord(s.T.Context(), locks.Term{Holder: holder}); err != nil {
-				t.Error(err)
-			}
-		}
-		s.Forget()
-		tidy("a")
-		if n := s.Asked("update"); n > 0 { // the leader would repair it
-			t.Errorf("%d writes in phase dual", n)
-		}
-		s.RefuseTo("update", legacyPath)
-		s.phase(record.PhaseClean)
-		s.Refuses(nil)
-		tidy("b")
-		s.held("a, a")
-		tidy("a")
-		s.held("nobody, a")
-	})
-}
-
-// TestHalfAWriteIsTakenOffAgain: the leader may see that its record is gone from the
-// legacy object before it sees that the phase is clean, and write the record again.
-func TestHalfAWriteIsTakenOffAgain(t *testing.T) {
-	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a")
-		before := s.read(a.twin)
-		s.phase(record.PhaseClean)
-		s.held("nobody, a")
-		state := *before.Version.Opaque.(*twinState)
-		state.legacy, _ = s.legacy.Read(s.T.Context())
-		if _, err := a.twin.Write(s.T.Context(), locks.Version{Opaque: &state}, before.Record); err == nil {
-			t.Error("what phase clean forbids was written")
-		}
-		synctest.Wait()
-		s.held("nobody, a")
 	})
 }
 
@@ -347,8 +318,8 @@ func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 		if took, err := a.Loses(); took > 0 || !errors.Is(err, election.ErrLost) || !strings.Contains(err.Error(), "legacy: L") {
 			t.Errorf("the term ended after %v with %v", took, err)
 		}
-		s.put(cleared(theirs("L", 2)))
-		s.leads(a, 2*twinLease)
+		s.put(emptied(theirs("L", 2), time.Second))
+		s.leads(a, 2*timing.DefaultLeaseDuration)
 		s.held("a, a")
 	})
 }
@@ -365,19 +336,19 @@ func TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf(t *testi
 		"it was deleted":           {func(s *phaseStage) { s.Server.Delete(legacyPath) }, "nobody, a"},
 		"a legacy elector's was emptied": {func(s *phaseStage) {
 			s.take("L")
-			s.put(emptied(s.onLegacy(), twinLease))
+			s.put(emptied(s.onLegacy(), timing.DefaultLeaseDuration))
 		}, "nobody, a"},
-		"a legacy elector took and released": {func(s *phaseStage) { s.take("L"); s.put(cleared(s.onLegacy())) }, "nobody, nobody"},
+		"a legacy elector took and released": {func(s *phaseStage) { s.take("L"); s.put(emptied(s.onLegacy(), time.Second)) }, "nobody, nobody"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			phaseScenario(t, func(s *phaseStage) {
 				a := s.leader("a")
-				time.Sleep(3 * twinInterval / 2) // a renewal has noted the token, and none is under way
+				time.Sleep(3 * timing.DefaultRenewInterval / 2) // a renewal has noted the token, and none is under way
 				var recovered atomic.Bool
 				s.Server.Mu.Lock()
 				before := s.Server.Before
 				s.Server.Before = func(verb, path string) (int, apitest.Object) {
-					if verb == "update" && path == multilocktest.LeasePath && !recovered.Load() {
+					if verb == "update" && path == LeasePath && !recovered.Load() {
 						return http.StatusServiceUnavailable, apitest.Status(http.StatusServiceUnavailable, "", "overloaded", "", "")
 					}
 					return before(verb, path)
@@ -409,9 +380,9 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 		}
 		s.take("L")
 		s.phase(record.PhaseDual)
-		time.Sleep(twinLease - twinInterval)
+		time.Sleep(timing.DefaultLeaseDuration - timing.DefaultRenewInterval)
 		s.held("L, nobody")
-		time.Sleep(2 * twinInterval)
+		time.Sleep(2 * timing.DefaultRenewInterval)
 		if by := s.onLegacy().Holder; by == "L" || by != record.HolderOf(s.OnLease().Version) {
 			t.Errorf("%q has the legacy lock", by)
 		}
@@ -421,7 +392,7 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 // TestNobodyWaitsForTheLookUpOfALegacyPod that the server does not answer.
 func TestNobodyWaitsForTheLookUpOfALegacyPod(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a := s.leader("a", func(c *Config) {
+		a := s.leader("a", func(c *twin.Config) {
 			c.Core = apitest.Wire(s.T, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/pods/L") {
 					<-r.Context().Done()
@@ -448,7 +419,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 			plain := s.StartPlain("plain")
 			a.die()
 			s.Waits(plain, "the phase on the Lease is sealed")
-			s.Server.Delete(multilocktest.LeasePath) // it remembers the phase that it has read
+			s.Server.Delete(LeasePath) // it remembers the phase that it has read
 			s.Waits(plain, "the phase on the Lease is sealed")
 		})
 	}
@@ -483,16 +454,16 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 			}
 		}
 		want := record.Stage{Phase: record.PhaseClean, Step: 2}
-		s.Server.Delete(multilocktest.LeasePath)
+		s.Server.Delete(LeasePath)
 		synctest.Wait()
 		is("nobody, a", want)
 		a.die()
-		s.Server.Delete(multilocktest.LeasePath)
-		s.leads(b, twinLease+time.Second)
+		s.Server.Delete(LeasePath)
+		s.leads(b, timing.DefaultLeaseDuration+time.Second)
 		is("nobody, b", want)
 		b.Ends()
 		a.Ends()
-		s.Server.Delete(multilocktest.LeasePath)
+		s.Server.Delete(LeasePath)
 		s.leader("c") // has seen no phase: it assumes dual, to be safe
 		is("c, c", record.Stage{Phase: record.PhaseDual, Step: 1})
 	})

@@ -1,9 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multilocktest simulates candidates of several kinds and legacy pods on one API
-// server, for the tests of the locks.
-package multilocktest
+package multilock_test
 
 import (
 	"net/http"
