@@ -29,7 +29,7 @@ ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
 MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/leaderelection operator/prometheus examples test
-OUTSIDE_MODULES := test/programs/become test/programs/controlplane test/programs/kubebuilder
+OUTSIDE_MODULES := test/programs/become test/programs/controlplane test/programs/kubebuilder test/programs/kubectl
 
 # The modules that a release tags.
 PUBLISHED := $(filter-out test,$(MODULES))
@@ -193,7 +193,7 @@ $(VULN):
 	GOBIN=$(@D) GOWORK=off GOTOOLCHAIN=$(RELEASE_GO) go install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION)
 
 .PHONY: packaging
-packaging: ## Manifests and release, as a newcomer gets them (10 min)
+packaging: ## Manifests, release and the documents' commands, as a newcomer gets them (15 min)
 	cd test && go test -v -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./suites/packaging/
 
 .PHONY: chaos

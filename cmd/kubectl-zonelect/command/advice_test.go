@@ -22,7 +22,7 @@ const repository = "../../.."
 var (
 	// quoted is a command in a text, and displayed one in a document or at the end of an error.
 	quoted    = regexp.MustCompile(`'(kubectl [^'\n]+)'`)
-	displayed = regexp.MustCompile("(?m)`(kubectl zonelect [^`]*)`|^    +(kubectl zonelect .*)$")
+	displayed = regexp.MustCompile("(?m)`(kubectl zonelect [^`]*)`|^(?:    .*|\\$ )(kubectl zonelect .*)$")
 	// clone is a path that only a clone of the repository has, and page the address of a document.
 	clone = regexp.MustCompile(`(?:^|[^\w/-])(?:config|docs)/[\w-]+`)
 	page  = regexp.MustCompile(`https://github\.com/zonelect/zonelect/blob/main/([\w/.-]+\w)`)
@@ -47,7 +47,7 @@ func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
 func fault(t *testing.T, text string) string {
 	t.Helper()
 	text, _, _ = strings.Cut(text, "  ")
-	text = regexp.MustCompile(` [|>#].*`).ReplaceAllString(text, "")
+	text = regexp.MustCompile(` [|>;#<].*`).ReplaceAllString(text, "")
 	text = strings.NewReplacer("%s", "1s", "%v", "1s", "%d", "1", "...", "x", "[", "", "]", "", `"`, "", "\\", "").Replace(text)
 	args := strings.Fields(strings.TrimPrefix(text, "kubectl zonelect"))
 	root := Root()

@@ -113,7 +113,7 @@ func (a *auditCommand) run(ctx context.Context) error {
 func (a *auditCommand) look(ctx context.Context) ([]audit.Election, []doctor.Finding, error) {
 	before, unread, err := a.elections(ctx)
 	if err != nil || len(before) == 0 {
-		return nil, unread, err
+		return []audit.Election{}, unread, err // not null, as JSON
 	}
 	began := time.Now()
 	a.env.tell("looking again at the locks in %s in %s\n", a.cluster.scope(), a.watch)

@@ -234,6 +234,7 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 		{"doctor-empty", "doctor", nothing},
 		{"evacuate-empty", "evacuate za", nothing},
 		{"audit-empty", "audit -A", nothing},
+		{"audit-empty-json", "audit -A -o json", nothing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
