@@ -16,7 +16,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -75,13 +74,6 @@ func (c *contest) create(content string) {
 	must(c.t, json.Unmarshal([]byte(content), lease))
 	lease.Name = c.name
 	_, err := c.leases.Create(c.t.Context(), lease, metav1.CreateOptions{})
-	must(c.t, err)
-}
-
-// patch changes the Lease blindly, as kubectl patch does.
-func (c *contest) patch(content string) {
-	c.t.Helper()
-	_, err := c.leases.Patch(c.t.Context(), c.name, types.MergePatchType, []byte(content), metav1.PatchOptions{})
 	must(c.t, err)
 }
 
@@ -199,12 +191,6 @@ func (e *entrant) tells(what string, ok func(election.Transition) bool) election
 func (e *entrant) leads() election.Term {
 	e.t.Helper()
 	return e.tells("leading", is(status.ChangeLeading)).Status.Term
-}
-
-// follows waits until e knows that holder.
-func (e *entrant) follows(holder string) {
-	e.t.Helper()
-	e.tells("following "+holder, func(n election.Transition) bool { return n.Status.Holder == holder })
 }
 
 func is(c status.Change) func(election.Transition) bool {
