@@ -20,24 +20,6 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// TestS8AnAnswerOfAFormerTermWinsNothingThoughItsRecordStands: it may tell only that writes
-// work again.
-func TestS8AnAnswerOfAFormerTermWinsNothingThoughItsRecordStands(t *testing.T) {
-	scenario(t, func(s *stage) {
-		answers := make(chan struct{})
-		a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
-		a.Leads() // by a read
-		a.link.Set(cut)
-		a.Loses()
-		time.Sleep(deadline / 2) // by then it waits no longer for the answer
-		for _, change := range s.changes(a, func() { close(answers) }) {
-			if change != status.ChangeProblem && change != status.ChangeResolved {
-				t.Errorf("it publishes %v", change)
-			}
-		}
-	})
-}
-
 // changes returns what an event changes about a candidate at once.
 func (s *stage) changes(c *seat, event func()) []status.Change {
 	synctest.Wait()

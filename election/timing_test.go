@@ -15,15 +15,6 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-func TestTheDefaultsAreTheLawfulOnesOfClientGo(t *testing.T) {
-	timing := election.Timing{}.WithDefaults()
-	must(t, timing.Validate())
-	if timing.LeaseDuration != 15*time.Second || timing.RenewDeadline != 10*time.Second || timing.RenewInterval != 2*time.Second ||
-		timing.StopGrace != 4850*time.Millisecond || timing.AttemptTimeout != 2*time.Second {
-		t.Errorf("defaults are %+v", timing)
-	}
-}
-
 func TestTimingThatBreaksTheLawIsRefusedWithTheNumbers(t *testing.T) {
 	s, ms := time.Second, time.Millisecond
 	for name, test := range map[string]struct {
@@ -114,17 +105,6 @@ func inSeconds(c *election.Config) { c.Timing = timing.Fast() }
 var etcdElections = map[string]lockstest.Fault{
 	"writes are queued": {Hold: true},
 	"writes are lost":   {Hold: true, LoseWrites: true},
-}
-
-func TestFastObeysTheLaw(t *testing.T) {
-	got := timing.Fast()
-	must(t, got.Validate())
-	if got.WithDefaults() != got {
-		t.Errorf("%+v has defaults to fill in", got)
-	}
-	if want := 470 * time.Millisecond; got.StopGrace != want {
-		t.Errorf("the work has %v to stop, documented are %v", got.StopGrace, want)
-	}
 }
 
 func TestWithSecondsATermSurvivesAnEtcdElection(t *testing.T) {

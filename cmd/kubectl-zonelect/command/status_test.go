@@ -168,11 +168,7 @@ func TestAWrongCommandLineIsToldWhatIsWrong(t *testing.T) {
 		"audit op":         "unknown command \"op\" for \"kubectl zonelect audit\"",
 	} {
 		inABubble(t, func(t *testing.T, w *world) {
-			args := strings.Fields(line)
-			for i := range args {
-				args[i] = strings.TrimPrefix(args[i], ",") // an empty variable of the shell
-			}
-			r := w.run(args...)
+			r := w.run(strings.Fields(line)...)
 			says := strings.HasPrefix(r.errors, "error: "+want) && strings.Contains(r.errors, "See 'kubectl zonelect ")
 			if r.code != exitUsage || !says || r.out != "" {
 				t.Errorf("%s: exit code %d, says %s%s\nwant %s", line, r.code, r.out, r.errors, want)

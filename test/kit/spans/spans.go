@@ -31,42 +31,24 @@ type Failover struct {
 	Phases []Span
 }
 
-// Phase returns a phase by its name. It is zero if there is none.
-func (f Failover) Phase(name string) Span {
-	for _, s := range f.Phases {
-		if s.Name == name {
-			return s
-		}
-	}
-	return Span{}
-}
-
-// LastFailover reads the last takeover from a file of spans.
-func LastFailover(path string) (Failover, error) {
-	all, err := Failovers(path)
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("no election.failover in %s", path)
-	}
-	if err != nil {
-		return Failover{}, err
-	}
-	return all[len(all)-1], nil
-}
-
-// Failovers reads the takeovers from a file of spans, in the order in which they ended.
-func Failovers(path string) ([]Failover, error) {
+// LastFailover reads the takeover that ended last from a file of spans.
+func LastFailover(path string) (last Failover, err error) {
 	spans, err := readSpans(path)
+	if err != nil {
+		return last, err
+	}
 	phases := map[string][]Span{}
 	for _, s := range spans {
 		phases[s.Parent.SpanID] = append(phases[s.Parent.SpanID], s)
-	}
-	var all []Failover
-	for _, s := range spans {
 		if s.Name == "election.failover" {
-			all = append(all, Failover{Span: s, Phases: phases[s.SpanContext.SpanID]})
+			last.Span = s
 		}
 	}
-	return all, err
+	if last.Name == "" {
+		return last, fmt.Errorf("no election.failover in %s", path)
+	}
+	last.Phases = phases[last.SpanContext.SpanID]
+	return last, nil
 }
 
 // readSpans reads a file of spans. The last one may not be written to its end yet.

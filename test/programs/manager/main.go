@@ -3,8 +3,8 @@
 
 // Command manager is an operator of controller-runtime: a manager with an
 // informer, a reconciler that needs leadership, a webhook that does not, and
-// its election by zonelect or, for comparison, by controller-runtime itself, or none.
-// It prints the same lines as the candidate program, and each list that it asks for.
+// its election by zonelect or, for comparison, by controller-runtime itself.
+// It prints the same lines as the candidate program.
 package main
 
 import (
@@ -35,7 +35,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/environment"
 	"github.com/zonelect/zonelect/operator"
@@ -52,8 +51,6 @@ type options struct {
 	plain, lasting              bool
 	bare                        bool
 	late                        time.Duration
-	timing                      election.Timing
-	stopDelay                   time.Duration
 	webhook                     string
 }
 
@@ -69,10 +66,6 @@ func main() {
 	f.BoolVar(&o.lasting, "lasting", false, "the manager goes on when leadership is lost")
 	f.BoolVar(&o.bare, "bare", false, "the candidate finds out by itself who and where it is")
 	f.DurationVar(&o.late, "late", 0, "how late each request comes to the API server")
-	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
-	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
-	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
-	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
 	f.StringVar(&o.webhook, "webhook", "", "host:port to serve the webhook on; none by default")
 	_ = f.Parse(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -99,7 +92,6 @@ func (o options) run(ctx context.Context, p *events.Printer) error {
 					p.Print(events.Event{Event: "leading"})
 					<-ctx.Done()
 					p.Print(events.Event{Event: "stopping"})
-					time.Sleep(o.stopDelay)
 					p.Print(events.Event{Event: "stopped"})
 					return nil
 				})),
@@ -133,7 +125,6 @@ func (o options) manager() (manager.Manager, func(setup func(manager.Manager, cl
 	}
 	options := ctrl.Options{
 		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: o.namespace,
-		LeaseDuration: &o.timing.LeaseDuration, RenewDeadline: &o.timing.RenewDeadline, RetryPeriod: &o.timing.RenewInterval,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       new(timing.DefaultStopTimeout),
 		Metrics:                       metricsserver.Options{BindAddress: "0"},

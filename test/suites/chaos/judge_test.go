@@ -44,49 +44,15 @@ func (s *story) say(who string, e events.Event) {
 // write sends a write that arrives at once. err is the error that the writer
 // got.
 func (s *story) write(who string, token uint64, sequence int, sent time.Time, err string) {
-	version := s.arrive(who, token, sequence)
-	s.report(who, token, sequence, sent, fmt.Sprint(version), err)
-}
-
-func (s *story) arrive(who string, token uint64, sequence int) uint64 {
 	version := uint64(100 + len(s.Register))
 	s.Register = append(s.Register, history.Revision{Version: version, Token: token, Identity: who, Sequence: sequence})
-	return version
+	s.report(who, token, sequence, sent, fmt.Sprint(version), err)
 }
 
 func (s *story) report(who string, token uint64, sequence int, sent time.Time, version, err string) {
 	s.say(who, events.Event{
 		Event: "wrote", Token: token, Sequence: sequence, Sent: sent, Time: sent.Add(time.Millisecond), Version: version, Error: err,
 	})
-}
-
-func TestAHandoverIsNoOverlap(t *testing.T) {
-	f := judge(newStory().evidence)
-	if wrong := f.unsafe(); len(wrong) > 0 || f.Silent {
-		t.Errorf("found %+v", f)
-	}
-	if want := 5 * time.Second; f.Gap != want {
-		t.Errorf("a gap of %v, want %v: from a's last write to b's first", f.Gap, want)
-	}
-}
-
-// TestTheJudgeSeesWhoWorksOnBesideTheNext, as a zonelect without its guard would. Package history has the tests of
-// which writes show it.
-func TestTheJudgeSeesWhoWorksOnBesideTheNext(t *testing.T) {
-	for name, c := range map[string]struct {
-		spoil    func(*story)
-		overlaps int
-	}{
-		"an earlier term's write is acknowledged": {func(s *story) { s.write("a", 10, 5, at(11.5), "") }, 1},
-		"one that was sent in time lands late":    {func(s *story) { s.write("a", 10, 5, at(4.9), "timed out") }, 0},
-		"their works ran together":                {func(s *story) { s.Terms[0].End = at(8.5) }, 1},
-	} {
-		s := newStory()
-		c.spoil(s)
-		if f := judge(s.evidence); f.Overlaps != c.overlaps || f.Lost != 0 || len(f.Notes) != c.overlaps {
-			t.Errorf("%s: found %+v, want %d overlaps", name, f, c.overlaps)
-		}
-	}
 }
 
 func TestAnAcknowledgedWriteThatIsNotThereIsLost(t *testing.T) {
@@ -131,15 +97,6 @@ func TestWhoNeverWritesAgainIsSilent(t *testing.T) {
 	}
 	if f := judge(evidence{Over: at(1)}); !f.Silent {
 		t.Errorf("found %+v where nobody ever wrote", f)
-	}
-}
-
-func TestTheMostGoroutinesThatWereLeftCount(t *testing.T) {
-	s := newStory()
-	s.say("a", events.Event{Event: "ended", Goroutines: 3})
-	s.say("b", events.Event{Event: "ended", Goroutines: 30})
-	if f := judge(s.evidence); f.Left != 30 {
-		t.Errorf("found %d left, want 30", f.Left)
 	}
 }
 

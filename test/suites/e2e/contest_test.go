@@ -8,17 +8,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -80,29 +77,15 @@ func (c *contest) create(content string) {
 	must(c.t, err)
 }
 
-// patch changes the Lease blindly, as kubectl patch does.
-func (c *contest) patch(content string) *coordinationv1.Lease {
-	c.t.Helper()
-	lease, err := c.leases.Patch(c.t.Context(), c.name, types.MergePatchType, []byte(content), metav1.PatchOptions{})
-	must(c.t, err)
-	return lease
-}
-
-// observe makes sees begin with the current revision.
-func (c *contest) observe() {
-	c.t.Helper()
-	w, err := c.leases.Watch(c.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
-	must(c.t, err)
-	c.t.Cleanup(w.Stop)
-	c.revisions = w
-}
-
 // sees waits for a revision of the Lease for which ok holds. Revisions come in
-// order, each once, from the first call of sees or observe on.
+// order, each once, from the first call of sees on.
 func (c *contest) sees(what string, ok func(*coordinationv1.Lease) bool) *coordinationv1.Lease {
 	c.t.Helper()
 	if c.revisions == nil {
-		c.observe()
+		w, err := c.leases.Watch(c.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
+		must(c.t, err)
+		c.t.Cleanup(w.Stop)
+		c.revisions = w
 	}
 	for late := time.After(soon); ; {
 		select {
@@ -150,8 +133,6 @@ type entrant struct {
 	*contest
 	identity string
 	news     <-chan election.Transition
-	next     http.RoundTripper // where its requests pass, below its lock
-	cut      atomic.Bool       // its requests vanish
 }
 
 // enter starts a candidate on connections of its own. Its work returns at the
@@ -160,10 +141,6 @@ func (c *contest) enter(identity string, change ...func(*rest.Config)) *entrant 
 	c.t.Helper()
 	e := &entrant{contest: c, identity: identity}
 	cfg := c.bed.Cluster.RESTConfig("za")
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		e.next = next
-		return e
-	})
 	for _, f := range change {
 		f(cfg)
 	}
@@ -216,12 +193,6 @@ func (e *entrant) leads() election.Term {
 	return e.tells("leading", is(status.ChangeLeading)).Status.Term
 }
 
-// follows waits until e knows that holder.
-func (e *entrant) follows(holder string) {
-	e.t.Helper()
-	e.tells("following "+holder, func(n election.Transition) bool { return n.Status.Holder == holder })
-}
-
 func is(c status.Change) func(election.Transition) bool {
 	return func(n election.Transition) bool { return n.Change == c }
 }
@@ -240,15 +211,6 @@ func (e *entrant) complains(text string) error {
 func (e *entrant) isWell() {
 	e.t.Helper()
 	until(e.t, e.identity+" without a problem", func() bool { return e.Status().Problem == nil })
-}
-
-// RoundTrip passes a request on, or lets it vanish.
-func (e *entrant) RoundTrip(req *http.Request) (*http.Response, error) {
-	if e.cut.Load() {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	}
-	return e.next.RoundTrip(req)
 }
 
 // atOnce runs a subtest for each row, all at the same time, because they mostly

@@ -75,25 +75,3 @@ func TestWhenAnotherZoneLosesPowerTheLeaderKeepsItsLease(t *testing.T) {
 		}
 	}
 }
-
-func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
-	const grace, heartbeat = 30 * time.Second, 10 * time.Second
-	g := ownGround(t, testbed.Config{Network: network()})
-	m := newMigration(g, "op")
-	for _, zone := range threeZones {
-		must(t, g.Network.SteerVIP(zone, zone))
-	}
-	old := m.enter(t, forLife(), "za", "old")
-	await(t, old, "leading", time.Time{})
-	var fresh []*trial.Seat
-	for _, zone := range threeZones[1:] {
-		fresh = append(fresh, m.enter(t, trial.Zonelect, zone, zone, "--mode=auto", "--selector=app=op", "--legacy-grace", grace.String()))
-	}
-	time.Sleep(25 * time.Second) // two heartbeats, so that the nodes have been seen to beat
-	cut := time.Now()
-	must(t, g.CutPower(t.Context(), "za"))
-	leader, e := awaitAny(t, fresh, "leading", time.Time{})
-	if after := e.Time.Sub(cut); after < grace-heartbeat {
-		t.Errorf("%s leads %v after the power was lost, and the grace is %v", leader.Identity, after, grace)
-	}
-}

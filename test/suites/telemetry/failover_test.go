@@ -182,20 +182,3 @@ func TestWithoutProvidersNothingIsNoted(t *testing.T) {
 		s.want("the traceparent", s.record().Details.Trace, "")
 	})
 }
-
-func TestTheLeaderGaugeIsOneWhileLeadingAndFallsThoughTheReleaseDoesNotGetThrough(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.leads()
-		b := s.start("b")
-		s.want("a while it leads", a.gauge(), 1.0)
-		s.want("b while a leads", b.gauge(), 0.0)
-		time.Sleep(noted)
-		a.link.Set(cut)
-		time.Sleep(deadline - time.Second)
-		a.cancel() // the work stops at once, the release hangs
-		b.leads()
-		s.want("a while b leads", a.gauge(), 0.0)
-		s.want("b while it leads", b.gauge(), 1.0)
-	})
-}

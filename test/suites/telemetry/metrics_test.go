@@ -74,6 +74,7 @@ func TestTheTimeLeftIsWhatTheWorkMayTrustAndAnOverrunCountsOnce(t *testing.T) {
 		left, told := b.timeLeft()
 		s.want("of a follower: told", told, true)
 		s.want("of a follower", left, time.Duration(0))
+		s.want("whether a follower leads", b.gauge(), 0.0)
 		s.want("overruns before", len(a.count("election.stop.overruns", "")), 0)
 		time.Sleep(time.Minute)
 		s.want("overruns", a.count("election.stop.overruns", "")[""], int64(1))
