@@ -184,6 +184,23 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 	})
 }
 
+func TestALostWriteIsNoProblemOnceAnotherLeads(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(lockstest.Fault{LoseWrites: true})
+		a.Start()
+		time.Sleep(time.Minute)
+		if a.Status().Problem == nil {
+			t.Error("the status knows of no problem")
+		}
+		s.start("b").Leads()
+		time.Sleep(time.Minute)
+		if err := a.Status().Problem; err != nil {
+			t.Errorf("the status' problem is still %v", err)
+		}
+	})
+}
+
 func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
 		b := s.candidate("b", altering(func(l *altered) {
