@@ -408,7 +408,8 @@ func TestARequestThatCannotBeTakenBackIsAnError(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.putLease(newLease("op", "op-za_1", "za"))
 		time.AfterFunc(time.Second, func() { w.forbid("update", "/leases/op") })
-		if r := w.run("handover", "op", "--timeout", "2s"); r.code != exitError || !strings.Contains(r.errors, "the request stays on the Lease") {
+		r := w.run("handover", "op", "--timeout", "2s")
+		if r.code != exitError || !strings.Contains(r.errors, "the request stays on the Lease") {
 			t.Errorf("%+v", r)
 		}
 	})

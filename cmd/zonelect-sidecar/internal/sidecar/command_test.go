@@ -290,7 +290,8 @@ func TestASidecarShowsMetricsAndHealth(t *testing.T) {
 func TestACandidateWhoseProgramNeverAsksSaysThatItIsUnhealthy(t *testing.T) {
 	b := newBench(t, roleObey)
 	b.options.command = nil
-	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second / 2, RenewInterval: time.Second / 10, Exclusive: true}
+	const lease = 2 * time.Second
+	b.options.Timing = election.Timing{LeaseDuration: lease, RenewDeadline: lease / 4, RenewInterval: lease / 20, Exclusive: true}
 	b.stop = func() {} // it ends with the test
 	go func() { b.over <- b.options.run(t.Context(), nil) }()
 	for said := ""; !strings.Contains(said, "no program has asked"); time.Sleep(10 * time.Millisecond) {
