@@ -156,6 +156,9 @@ func TestAMigrationThatHasNotBegunIsPlanned(t *testing.T) {
 		w.putConfigMap("op", nil, byPod("old-0"))
 		golden(t, "plan-legacy", w.step("plan"))
 		golden(t, "advance-legacy", w.step("advance", "--yes"))
+		if r := w.step("plan", "--legacy-name", "op-lock"); !strings.Contains(r.out, "op-lock") {
+			t.Errorf("it plans for another lock: %+v", r)
+		}
 	})
 }
 

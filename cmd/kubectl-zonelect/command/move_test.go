@@ -292,6 +292,17 @@ func TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone(t *testing.T) {
 	}
 }
 
+// TestALockWhoseListOfZonesIsFullIsNotEvacuated: candidates would not read a longer one.
+func TestALockWhoseListOfZonesIsFullIsNotEvacuated(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		full := strings.Repeat("z", record.MaxText-2)
+		w.putLease(newLease("op", "op-1_1", "za", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationEvacuated] = full }))
+		if r := w.run("evacuate", "za"); r.code != exitError || !strings.Contains(r.out, "failed: the list") || w.evacuated("op") != full {
+			t.Errorf("it is kept out of %v: %+v", w.evacuated("op"), r)
+		}
+	})
+}
+
 func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.operators()
@@ -312,14 +323,15 @@ func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
 }
 
 // TestWhatAnEvacuationCannotDoItSays: a leader whose zone is not known may be in the zone; a Lease that cannot be
-// changed is named; one that its leader renews meanwhile is read again and changed nevertheless. The locks of
-// candidates that do not lead are marked, too: they may lead, once client-go's leader is gone.
+// changed is named; one that its leader renews meanwhile is read again and changed nevertheless. The locks that nobody
+// leads, or client-go, are marked, too: candidates in the zone may lead later.
 func TestWhatAnEvacuationCannotDoItSays(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.operators()
 		w.putLease(newLease("client-go", "client-go", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
 		w.announce("client-go", "other-a", "za", "")
 		w.announce("client-go", "other-b", "", "")
+		w.putLease(newLease("free", "", "", releasedBy(time.Minute)))
 		w.putLease(newLease("theirs", "client-go", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
 		races, read := 0, false
 		w.before(func(verb, path string) (int, apitest.Object) {
@@ -340,22 +352,42 @@ func TestWhatAnEvacuationCannotDoItSays(t *testing.T) {
 		if races != 3 || w.evacuated("client-go") != "za" || w.evacuated("beta") != "za" || w.evacuated("theirs") != nil {
 			t.Errorf("after %d conflicts the Leases say %v, %v, %v", races, w.evacuated("client-go"), w.evacuated("beta"), w.evacuated("theirs"))
 		}
+		if r := w.run("restore", "za"); r.code != exitOK || w.evacuated("free") != nil {
+			t.Errorf("restored, the free lock is kept out of %v: %+v", w.evacuated("free"), r)
+		}
 	})
 }
 
-// TestAHandoverThatIsInterruptedTakesItsRequestBack, and says while it waits what for.
+// TestAHandoverSucceedsOnlyIfTheLockGoesWhereItShould: another candidate may take it.
+func TestAHandoverSucceedsOnlyIfTheLockGoesWhereItShould(t *testing.T) {
+	for args, want := range map[string]int{
+		"": exitOK, "--to op-2_1": exitOK, "--to-zone zb": exitOK, "--to op-3_1": exitError, "--to-zone zc": exitError,
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.putLease(newLease("op", "op-1_1", "")) // its zone is not known
+			time.AfterFunc(time.Second, func() { w.putLease(newLease("op", "op-2_1", "zb")) })
+			if r := w.run(append([]string{"handover", "op"}, strings.Fields(args)...)...); r.code != want {
+				t.Errorf("%q, and op-2_1 in zb takes it: %+v", args, r)
+			}
+		})
+	}
+}
+
+// TestAHandoverThatIsInterruptedTakesItsRequestBack, and says while it waits what for, as an evacuation does.
 func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
-		w.putLease(newLease("op", "op-za_1", "za"))
-		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
-		defer stop()
-		var out, errOut buffer
-		code := w.start(ctx, &out, &errOut, "handover", "op", "--timeout", "1h")
-		asked, said := w.annotations("op")[record.AnnotationRequest], errOut.String()
-		if asked != nil || code == exitOK || !strings.HasPrefix(said, "waiting up to 1h0m0s for op-za_1 ") {
-			t.Errorf("exit code %d, %s; the request is %v", code, said, asked)
-		}
-	})
+	for line, waits := range map[string]string{"handover op": "op-za_1 ", "evacuate za": "1 leader "} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.putLease(newLease("op", "op-za_1", "za"))
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(2*time.Second, stop)
+			var out, errOut buffer
+			code := w.start(ctx, &out, &errOut, append(strings.Fields(line), "--timeout", "1h")...)
+			asked, said := w.annotations("op")[record.AnnotationRequest], errOut.String()
+			if asked != nil || code != exitInterrupted || !strings.HasPrefix(said, "waiting up to 1h0m0s for "+waits) {
+				t.Errorf("%s: exit code %d, %s; the request is %v", line, code, said, asked)
+			}
+		})
+	}
 }
 
 // TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack: somebody has asked for another since.
@@ -367,6 +399,18 @@ func TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack(t *testing.T) {
 		w.run("handover", "op", "--timeout", "2s")
 		if asked := w.annotations("op")[record.AnnotationRequest]; asked != other {
 			t.Errorf("the request is %v", asked)
+		}
+	})
+}
+
+// TestARequestThatCannotBeTakenBackIsAnError, which says that the leader may hand over yet.
+func TestARequestThatCannotBeTakenBackIsAnError(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.putLease(newLease("op", "op-za_1", "za"))
+		time.AfterFunc(time.Second, func() { w.forbid("update", "/leases/op") })
+		r := w.run("handover", "op", "--timeout", "2s")
+		if r.code != exitError || !strings.Contains(r.errors, "the request stays on the Lease") {
+			t.Errorf("%+v", r)
 		}
 	})
 }

@@ -104,17 +104,35 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
 		"status op -n ns":              {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
 		"handover op":                  {"update", "leases", inNamespace("shift")},
+		"handover op --timeout 9s":     {"list", "leases", inNamespace("shift")},
+		"handover op -n ns":            {"get", "leases", inNamespace("shift")},
+		"migrate plan op":              {"get", "leases", inNamespace("migrate")},
+		"doctor op":                    {"create", "subjectaccessreviews", "; ClusterRole zonelect-doctor grants that\n"},
+		"evacuate za":                  {"list", "leases", inNamespace("shift")},
+		"evacuate zb":                  {"get", "leases", inNamespace("shift")},
 		"migrate advance op --dry-run": {"get", "leases", inNamespace("migrate")},
 	} {
 		t.Run(line, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
 				w.fill()
 				w.forbid(tc.verb, tc.resource)
-				if r := w.run(strings.Fields(line)...); !strings.Contains(r.errors, tc.want) {
+				w.denied = tc.verb == "create"
+				if r := w.run(strings.Fields(line)...); !strings.Contains(r.out+r.errors, tc.want) {
 					t.Errorf("exit code %d: %s%s\nwant %s", r.code, r.out, r.errors, tc.want)
 				}
 			})
 		})
+	}
+}
+
+// TestNoCommandSucceedsThatCannotReachTheCluster: a script goes by the exit code.
+func TestNoCommandSucceedsThatCannotReachTheCluster(t *testing.T) {
+	for _, line := range []string{"status", "doctor", "audit", "handover op", "evacuate za", "restore za", "migrate plan op", "demo"} {
+		env := newEnvironment(genericiooptions.NewTestIOStreamsDiscard())
+		env.connect = func() (clients, error) { return clients{}, context.DeadlineExceeded }
+		if code := run(t.Context(), env, strings.Fields(line)); code != exitError {
+			t.Errorf("%s: exit code %d", line, code)
+		}
 	}
 }
 

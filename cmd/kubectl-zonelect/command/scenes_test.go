@@ -198,7 +198,11 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 				})
 			}
 		}},
-		{"doctor-all", "doctor", func(w *world) { w.putLease(newLease("other", "other-a_1", "za", renewed(time.Hour))) }},
+		{"doctor-all", "doctor", func(w *world) {
+			w.putLease(newLease("other", "other-a_1", "za", renewed(time.Hour)))
+			w.announce("other", "other-a", "za", "")
+			w.hosts("other-a", "za", func(p *corev1.Pod, _ *corev1.Node) { p.Status.Phase = corev1.PodPending })
+		}},
 		{"doctor-json", "doctor op -o json", nil},
 		{"doctor-absent", "doctor none", nil},
 		{"doctor-account", "doctor none --service-account op", nil},

@@ -113,6 +113,8 @@ func TestOnlyWhatIsCertainIsFound(t *testing.T) {
 		return Pods{Value: map[string]Pod{"ns/op-0": PodOf(p)}}
 	}
 	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	done := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	theirs := Election{Kind: OnConfigMap, Namespace: "ns", Holder: "op-0_1", foreign: true}
 	going := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: midnight.Time} }
 	none := Pods{Value: map[string]Pod{}}
 	for name, tc := range map[string]struct {
@@ -126,6 +128,8 @@ func TestOnlyWhatIsCertainIsFound(t *testing.T) {
 		"its pod is there":                     {lease(), lease(), pod(""), "problem silent"},
 		"nobody may see pods":                  {lease(ours), lease(ours), Pods{Unknown: "forbidden"}, "warning silent"},
 		"its pod has ended":                    {lease(), lease(), pod("", ended), "problem holder-gone"},
+		"its pod has done its work":            {lease(), lease(), pod("", done), "problem holder-gone"},
+		"another library's record":             {theirs, theirs, pod(""), "note old-record"},
 		"its pod is being deleted":             {lease(), lease(), pod("", going), "problem holder-gone"},
 		"its pod is gone":                      {lease(ours), lease(ours), none, "problem holder-gone"},
 		"another pod has its name":             {lease(ours), lease(ours), pod("another"), "problem holder-gone"},

@@ -128,6 +128,16 @@ func TestNoProgramIsToldToLeadOnceOneHasStopped(t *testing.T) {
 	})
 }
 
+// TestATermIsOverOnceTheCommandHasEnded: no program is told that it leads, and none has to end it.
+func TestATermIsOverOnceTheCommandHasEnded(t *testing.T) {
+	b := newBoard(election.Timing{})
+	b.now = &told{ctx: t.Context(), settle: func() {}}
+	b.end(b.now)
+	if unwanted, err := b.stopped(b.now.Token); !b.now.over || unwanted || err != nil {
+		t.Errorf("%+v, %v", b.now, err)
+	}
+}
+
 func TestOnlyTheTermThatIsNamedHasStopped(t *testing.T) {
 	inBubble(t, func(p *polled) {
 		bad, conflict := http.StatusBadRequest, http.StatusConflict

@@ -286,6 +286,21 @@ func TestASidecarShowsMetricsAndHealth(t *testing.T) {
 	}
 }
 
+// TestACandidateWhoseProgramNeverAsksSaysThatItIsUnhealthy where all can read it.
+func TestACandidateWhoseProgramNeverAsksSaysThatItIsUnhealthy(t *testing.T) {
+	b := newBench(t, roleObey)
+	b.options.command = nil
+	const lease = 2 * time.Second
+	b.options.Timing = election.Timing{LeaseDuration: lease, RenewDeadline: lease / 4, RenewInterval: lease / 20, Exclusive: true}
+	b.stop = func() {} // it ends with the test
+	go func() { b.over <- b.options.run(t.Context(), nil) }()
+	for said := ""; !strings.Contains(said, "no program has asked"); time.Sleep(10 * time.Millisecond) {
+		b.server.Mu.Lock()
+		said = string(apitest.Marshal(b.server.Objects))
+		b.server.Mu.Unlock()
+	}
+}
+
 // TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft: one that ignores its stop is killed before.
 func TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft(t *testing.T) {
 	for _, role := range []string{roleObey, roleBrood, roleDeaf, roleStray} {
@@ -389,7 +404,7 @@ func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
 	t.Setenv(envRole, roleDeaf)
 	p, err := start(exec.Command(os.Args[0]))
 	must(t, err)
-	l := limit{timing: election.Timing{StopGrace: time.Hour}, until: time.Now().Add(-time.Hour), over: true}
+	l := limit{timing: election.Timing{StopGrace: time.Hour}, until: time.Now().Add(-time.Hour)}
 	r := &runner{log: logr.Discard()}
 	if got, want := r.follow(t.Context(), election.Term{}, p, l), codeSignaled+int(syscall.SIGKILL); got != want {
 		t.Errorf("exit code %d, want %d", got, want)

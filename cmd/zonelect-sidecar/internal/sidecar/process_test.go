@@ -65,6 +65,19 @@ func TestTheWholeGroupOfACommandIsAskedToStop(t *testing.T) {
 		t.Errorf("what the shell runs says %q", says.Text())
 	}
 	<-p.gone
+	p.signal(syscall.SIGTERM) // nobody hears it, and nobody waits
+}
+
+// TestWhatTheCommandHasNotStartedIsNotLeftBehind: a script may have started it before it became the sidecar.
+func TestWhatTheCommandHasNotStartedIsNotLeftBehind(t *testing.T) {
+	other, command := exec.Command("sleep", "60"), exec.Command("sleep", "60")
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	must(t, other.Start())
+	must(t, command.Start())
+	if all, err := orphans(command.Process.Pid); len(all) > 0 || err != nil {
+		t.Errorf("%+v, %v", all, err)
+	}
+	_, _, _, _ = other.Process.Kill(), command.Process.Kill(), other.Wait(), command.Wait()
 }
 
 // TestWhatIsLeftBehindIsKilledByGroups: else processes that fork faster than they are found live
