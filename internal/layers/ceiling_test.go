@@ -26,9 +26,9 @@ import (
 // it says in the commit which promise needs the lines.
 var ceiling = map[string]int{
 	"lines of code":         19451, // without comments and blanks
-	"lines of tests":        43956,
+	"lines of tests":        44011,
 	"tokens of code":        146138,
-	"tokens of tests":       378300,
+	"tokens of tests":       379096,
 	"words of Markdown":     28001,
 	"direct requirements":   9,   // of the root module
 	"exported names":        198, // of the root module, without fields

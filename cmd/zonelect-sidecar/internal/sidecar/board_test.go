@@ -100,7 +100,7 @@ func TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn(t *testing.T) {
 			synctest.Wait()
 			switch name {
 			case "works on":
-				want = p.b.grace
+				want = 4 * election.Timing{}.WithDefaults().StopGrace / 5
 				if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
 					t.Errorf("while it stops: %d", code)
 				}

@@ -286,21 +286,6 @@ func TestASidecarShowsMetricsAndHealth(t *testing.T) {
 	}
 }
 
-// TestACandidateWhoseProgramNeverAsksSaysThatItIsUnhealthy where all can read it.
-func TestACandidateWhoseProgramNeverAsksSaysThatItIsUnhealthy(t *testing.T) {
-	b := newBench(t, roleObey)
-	b.options.command = nil
-	const lease = 2 * time.Second
-	b.options.Timing = election.Timing{LeaseDuration: lease, RenewDeadline: lease / 4, RenewInterval: lease / 20, Exclusive: true}
-	b.stop = func() {} // it ends with the test
-	go func() { b.over <- b.options.run(t.Context(), nil) }()
-	for said := ""; !strings.Contains(said, "no program has asked"); time.Sleep(10 * time.Millisecond) {
-		b.server.Mu.Lock()
-		said = string(apitest.Marshal(b.server.Objects))
-		b.server.Mu.Unlock()
-	}
-}
-
 // TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft: one that ignores its stop is killed before.
 func TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft(t *testing.T) {
 	for _, role := range []string{roleObey, roleBrood, roleDeaf, roleStray} {
