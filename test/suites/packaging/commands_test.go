@@ -70,7 +70,7 @@ var trials = [][2]string{
 	{`(?m)go run (\./\S+ -.*?)( -- .*)?$`, "go run $1 --help"},
 	{`go (?:get|install) (\.[\w/-]*|github\.com/zonelect/zonelect[\w/-]*)(@latest)?`, "go list $1"},
 	{`go get (\S+@\S+)`, "go list -m $1"},
-	{`^go (get|install|mod tidy|work sync|version)( -m)?$`, "go help $1 | grep -e '$2'"},
+	{`^go (get|install|mod tidy|work (?:sync|vendor)|version)( -m)?$`, "go help $1 | grep -e '$2'"},
 	{`git checkout `, `cd "$$(mktemp -d)"; git clone -qs "$$TOP" .; git checkout -q `},
 	{`git config (\S+) .*`, "git help -c | grep -x $1"},
 	{`docker run `, "docker run --help "},
