@@ -224,7 +224,7 @@ func selected(r Report) Check {
 			"give a selector that matches the operator's old pods and new ones; if these pods' labels are not known, "+
 				"make sure that no other pod uses the legacy lock")
 	case len(r.holders) == 0:
-		c.Detail = "nobody was seen to hold the legacy lock " + r.Legacy.Lock.Name + ": if an old version ran meanwhile, that name is wrong"
+		c.Detail = "nobody was seen holding the legacy lock " + r.Legacy.Lock.Name + ": if an old version was running, the name is wrong"
 	}
 	return c
 }
