@@ -52,8 +52,8 @@ const (
 // MaxLegacyPods bounds each list of legacy pods on a shield. The oldest are dropped.
 const MaxLegacyPods = 100
 
-// AnnotationShared is on a lock's Lease whose candidates announce themselves under another
-// name than the lock's: that of their operator.Group.
+// AnnotationShared is on the Lease of a lock whose candidates are in an operator.Group, and has the
+// Group's name, under which they announce themselves.
 const AnnotationShared = "zonelect.dev/shared"
 
 // AnnotationEvacuated holds locks.Record.Evacuated.
