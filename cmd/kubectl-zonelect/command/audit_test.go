@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/audit"
 	"github.com/zonelect/zonelect/internal/apitest"
 )
 
@@ -144,12 +145,33 @@ func TestTheTimeThatTheSecondLookTakesIsNoTimeOfWatching(t *testing.T) {
 	})
 }
 
+// TestALookThatFailsIsAnError, whether it is the first or the second: it does not say that there are no elections.
+func TestALookThatFailsIsAnError(t *testing.T) {
+	for _, fails := range []int{1, 2} {
+		inABubble(t, func(t *testing.T, w *world) {
+			w.elected("ns", "op")
+			w.server.Before = func(_, path string) (int, apitest.Object) {
+				if strings.HasSuffix(path, "/leases") {
+					if fails--; fails == 0 {
+						return apitest.Forbidden("list", path)
+					}
+				}
+				return 0, nil
+			}
+			if r := w.run("audit"); r.code != exitError || !strings.Contains(r.errors, "zonelect-audit") {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
 // TestAThousandLeasesCostNothingButPagesOfLists: Leases, ConfigMaps and Endpoints twice, and the pods, in pages of 500.
 func TestAThousandLeasesCostNothingButPagesOfLists(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		for i := range 1000 {
 			w.elected(fmt.Sprintf("ns-%d", i%7), fmt.Sprintf("op-%d", i))
 		}
+		w.putEndpoints("op", renewedBy("old"))
 		counts := map[string]int{}
 		w.server.Before = func(verb, path string) (int, apitest.Object) {
 			counts[verb+" "+path]++
@@ -157,7 +179,7 @@ func TestAThousandLeasesCostNothingButPagesOfLists(t *testing.T) {
 		}
 		r := w.run("audit", "-A", "-o", "json")
 		var got auditReport
-		if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got.Elections) != 1000 {
+		if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got.Elections) != 1001 || got.Elections[0].Kind != audit.OnEndpoints {
 			t.Errorf("exit code %d, %v, %d elections: %s", r.code, err, len(got.Elections), r.errors)
 		}
 		if len(counts) != 4 || counts["list /apis/coordination.k8s.io/v1/leases"] != 4 || counts["list /api/v1/pods"] != 1 {

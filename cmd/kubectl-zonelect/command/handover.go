@@ -109,15 +109,16 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 	said := h.env.waiting("waiting up to %s for %s to hand lock %s over\n", h.timeout, m.from.Identity, m.Name)
 	err := h.cluster.await(ctx, h.timeout, []*move{m})
 	said()
+	if err == nil && !m.over() {
+		err = cmp.Or(ctx.Err(), fmt.Errorf("lock %s was not handed over within %s: %s", m.Name, h.timeout, m.waits))
+	}
 	switch {
 	case err != nil:
-		return err
-	case !m.over():
 		if err := h.takeBack(ctx, m, request); err != nil {
 			h.env.tell("the leader may hand over yet: the request stays on the Lease\n")
 			return fmt.Errorf("take the request back: %w", err)
 		}
-		return cmp.Or(ctx.Err(), fmt.Errorf("lock %s was not handed over within %s: %s", m.Name, h.timeout, m.waits))
+		return err
 	case m.refused != "":
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.Name, m.refused)
 	case h.to.Identity != "" && h.to.Identity != m.to.Identity || h.to.Zone != "" && h.to.Zone != m.to.Zone:

@@ -106,6 +106,7 @@ func TestAHandoverGoesWhereItShould(t *testing.T) {
 		"handover-to":      {"--to op-zc_1", "op-zc_1"},
 		"handover-zone":    {"--to-zone zc", "op-zc_1"},
 		"handover-already": {"--to-zone za", "op-za_1"},
+		"handover-to-it":   {"--to op-za_1", "op-za_1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
@@ -399,6 +400,39 @@ func TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack(t *testing.T) {
 		w.run("handover", "op", "--timeout", "2s")
 		if asked := w.annotations("op")[record.AnnotationRequest]; asked != other {
 			t.Errorf("the request is %v", asked)
+		}
+	})
+}
+
+// TestAHandoverThatMayNotListLeasesTakesItsRequestBack: it would not learn what came of it.
+func TestAHandoverThatMayNotListLeasesTakesItsRequestBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.putLease(newLease("op", "op-za_1", "za"))
+		w.server.Stored = func(*http.Request, string, apitest.Object, apitest.Object) { go w.forbid("list", "/leases") }
+		r := w.run("handover", "op")
+		if a := w.annotations("op"); a[record.AnnotationRequest] != nil || !strings.Contains(r.errors, "zonelect-shift") {
+			t.Errorf("the Lease says %v: %+v", a, r)
+		}
+	})
+}
+
+// TestARequestIsForTheLeaderThatWasSeen: another has taken the lock since.
+func TestARequestIsForTheLeaderThatWasSeen(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.putLease(newLease("op", "op-za_1", "za"))
+		gets := 0
+		way := http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && r.URL.Path == leasesPath+"op" {
+				if gets++; gets == 2 { // between the read and the write of a compare-and-swap
+					defer w.putLease(newLease("op", "op-zb_1", "zb"))
+				}
+			}
+			w.ServeHTTP(a, r)
+		})
+		var out buffer
+		code := run(t.Context(), w.environment(way, genericiooptions.IOStreams{Out: &out, ErrOut: &out}), []string{"handover", "op"})
+		if a := w.annotations("op"); code != exitRefused || a[record.AnnotationRequest] != nil {
+			t.Errorf("exit code %d, %s; the Lease says %v", code, out.String(), a)
 		}
 	})
 }

@@ -165,7 +165,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		o.prior = o.renewal
 	case o.gaveUp && !sameRelease(o.renewal, s.Record): // another candidate may have had the lock unseen
 		o.gaveUp = o.givenUp(s)
-	case !o.gaveUp && o.durationOf(o.renewal) == Longest && s.Record.LeaseDuration > time.Second && renewedBy(o.renewal, s.Record):
+	case !o.gaveUp && o.longerLease() == Longest && s.Record.LeaseDuration > time.Second && renewedBy(o.renewal, s.Record):
 		o.prior.LeaseDuration = s.Record.LeaseDuration // a person says for how long the last holder may go on
 	case !o.gaveUp: // the last holder may go on for as long as its own record asked for
 		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))

@@ -85,6 +85,19 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 
 func of(r locks.Record) *locks.Record { return &r }
 
+// TestS3ADurationThatAPersonSetsOnAnEmptiedLeaseFreesTheLockAfterIt, although the holder before is on the legacy
+// object: whoever saw the Lease without a duration would wait for ever.
+func TestS3ADurationThatAPersonSetsOnAnEmptiedLeaseFreesTheLockAfterIt(t *testing.T) {
+	l := ours("L", 2)
+	for set, want := range map[time.Duration]bool{0: false, time.Second: false, 2 * time.Second: true} {
+		at := func(number uint64) locks.Version { return locks.Version{Number: number, Opaque: number} }
+		s := twinState{governing: locks.Snapshot{Version: at(3), Record: emptied(ours("Z", 9), set)}, legacy: locks.Snapshot{Version: at(2), Record: l}}
+		if r, _ := s.record(); r.Holder != "L" || r.SameRenewal(l) == want {
+			t.Errorf("%v: %+v is another renewal than before: want %v", set, r, want)
+		}
+	}
+}
+
 // TestAnObjectWithoutARecordIsNoLock: the object exists for other reasons. Otherwise a
 // deleted lock would count as released once the Lease beside it is gone too.
 func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {

@@ -225,32 +225,40 @@ func spec(o apitest.Object) apitest.Object { return o["spec"].(apitest.Object) }
 
 func (a *api) mend() { a.endless() }
 
-// endless gives a duration to each Lease that has or had a holder and does not say how long it leads, as
+// endless gives a duration to each Lease that has or had a holder and does not say how long it leads, and again
+// to those that nobody holds, because candidates may have been blind to that they were emptied before, as
 // a person does: no candidate that never saw a duration takes it.
 func (a *api) endless() {
 	if a.world.over {
 		return
 	}
 	var all []string
+	unsaid := a.world.judge.isUnsaid()
 	a.server.Mu.Lock()
 	for path, o := range a.server.Objects {
 		spec, is := o["spec"].(apitest.Object)
 		holder, _ := spec["holderIdentity"].(string)
 		lasts, _ := spec["leaseDurationSeconds"].(float64)
 		noted, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-		if is && (holder != "" || noted[record.AnnotationToken] != nil) && lasts == 0 {
+		if is && (holder != "" || noted[record.AnnotationToken] != nil || unsaid) && lasts == 0 {
 			all = append(all, path)
 		}
 	}
 	a.server.Mu.Unlock()
 	slices.Sort(all)
-	for _, path := range all {
-		a.change(path, func(o apitest.Object) {
-			spec(o)["leaseDurationSeconds"], spec(o)["renewTime"] = a.world.mix.lease().Seconds(), metav1.NowMicro()
-		})
+	say := func(holders bool) {
+		for _, path := range all {
+			a.change(path, func(o apitest.Object) {
+				if holder, _ := spec(o)["holderIdentity"].(string); holders || holder == "" {
+					spec(o)["leaseDurationSeconds"], spec(o)["renewTime"] = a.world.mix.lease().Seconds(), metav1.NowMicro()
+				}
+			})
+		}
 	}
+	say(true)
 	if len(all) > 0 {
 		time.AfterFunc(time.Second, a.reset) // a watch that is silent ends after ten minutes
+		time.AfterFunc(2*time.Second, func() { say(false) })
 	}
 }
 

@@ -30,6 +30,7 @@ type judge struct {
 	made   func(by *process) // called when a record is created
 	gone   time.Time         // when it was deleted last
 
+	unsaid  bool      // it named a holder and no duration, and nobody has said one since
 	endless bool      // no candidate that sees the record takes the lock by time alone, deleted or not
 	cured   time.Time // when that was over last
 
@@ -110,6 +111,13 @@ func (j *judge) overlap(why string) {
 	j.log("%.3fs overlap: %s", time.Since(j.start).Seconds(), why)
 }
 
+// isUnsaid reports whether nobody has said how long the holder leads that the record named last.
+func (j *judge) isUnsaid() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.unsaid
+}
+
 // verdict returns the rules that were broken so far.
 func (j *judge) verdict() []string {
 	j.mu.Lock()
@@ -133,6 +141,7 @@ func (j *judge) wrote(by *process, after *locks.Record) {
 		j.cured = time.Now()
 	}
 	j.endless = after.LeaseDuration == 0
+	j.unsaid = j.endless && (j.unsaid || after.Holder != "")
 	if !existed {
 		j.made(by)
 	}

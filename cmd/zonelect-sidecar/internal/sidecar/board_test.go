@@ -68,6 +68,10 @@ func inBubble(t *testing.T, do func(p *polled)) {
 func (p *polled) ask(method, path string) (int, string) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, nil)
 	p.b.handler().ServeHTTP(w, r)
+	trusted := fmt.Sprint(p.e.Term().TrustedFor().Milliseconds())
+	if w.Code == http.StatusOK && method == "GET" && w.Header().Get("Zonelect-Trusted-Milliseconds") != trusted {
+		p.t.Errorf("it may work for %q ms, want %s", w.Header(), trusted)
+	}
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
@@ -126,6 +130,15 @@ func TestNoProgramIsToldToLeadOnceOneHasStopped(t *testing.T) {
 			t.Errorf("before it has ended: %d %s", code, token)
 		}
 	})
+}
+
+// TestAProgramThatWasToldIsWaitedForThoughAnotherWasNot: after a suspension a term may have no trust and not be over.
+func TestAProgramThatWasToldIsWaitedForThoughAnotherWasNot(t *testing.T) {
+	b := newBoard(election.Timing{}.WithDefaults())
+	b.now = &told{ctx: t.Context(), any: true}
+	if b.leading(); !b.now.any {
+		t.Error("nobody is waited for")
+	}
 }
 
 // TestATermIsOverOnceTheCommandHasEnded: no program is told that it leads, and none has to end it.
