@@ -137,7 +137,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 		"client-go's name for the lock: leases, configmapsleases or endpointsleases. "+
 			"The last two also hold client-go's annotation, in mode dual unless another is set.")
 	fs.StringVar((*string)(&l.Mode), "leader-elect-mode", string(l.Mode),
-		"lease (the default), auto (moves off a legacy lock) or dual (like auto, but no further than phase dual). "+
+		"lease (the default), auto (moves off a legacy lock) or dual (like auto, but keeps the legacy lock). "+
 			"The legacy lock is operator-sdk's leader-for-life, unless the resource lock names another.")
 	fs.StringVar(&l.Name, "leader-elect-legacy-name", l.Name, "Name of the legacy lock. Empty: the name of the Lease.")
 	fs.StringVar(&l.PodSelector, "leader-elect-pod-selector", l.PodSelector,
