@@ -231,3 +231,20 @@ func TestS6AnEarlierReadRevivesNoDeletedRecord(t *testing.T) {
 		t.Error("a read that was sent later shows it in vain")
 	}
 }
+
+// TestS4WhoSawARecordOnALockThatSkipsStatesHasWaitedBefore: only one that saw none waits when it has created one.
+func TestS4WhoSawARecordOnALockThatSkipsStatesHasWaitedBefore(t *testing.T) {
+	now := time.Now()
+	for saw, want := range map[bool]string{true: "", false: PastUnknown} {
+		o := NewObserver(Self{Identity: "a", Lease: 15 * time.Second, WaitOnAbsent: true})
+		o.ObserveEvent(locks.Event{Bookmark: true}, 0, now)
+		if saw {
+			r := locks.Record{Holder: "b", LeaseDuration: 15 * time.Second}
+			o.Observe(locks.Snapshot{Version: locks.Version{Number: 1, UID: "u", Opaque: r}, Record: r}, now)
+			o.Observe(locks.Snapshot{Version: locks.Version{Number: 2}}, now)
+		}
+		if _, r := o.Takeover(locks.Candidate{Identity: "a"}, now); r.Details.Waits != want {
+			t.Errorf("it saw a record: %v: it waits for %q", saw, r.Details.Waits)
+		}
+	}
+}

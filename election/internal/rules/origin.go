@@ -24,8 +24,8 @@ type origin struct {
 }
 
 // findOrigin notes the origin of a record that is about to be the newest. A candidate that
-// never saw a record has nothing to go by, and does not ask, unless WaitOnAbsent is set. A
-// candidate whose lock's watches may skip events does not ask either.
+// never saw a record has nothing to go by, and does not ask, unless WaitOnAbsent is set. One that saw
+// a record on a lock whose watches may skip events does not ask either: it has waited a lease by now.
 func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
 	holder := s.Record.Holder
 	switch {
@@ -45,7 +45,12 @@ func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
 	}
 }
 
-func (o *Observer) mayAsk() bool { return (o.exists || o.self.WaitOnAbsent) && !o.watchMaySkip }
+func (o *Observer) mayAsk() bool {
+	if o.exists {
+		return !o.watchMaySkip
+	}
+	return o.self.WaitOnAbsent
+}
 
 // PastUnknown is what a record says while its holder may not lead yet.
 const PastUnknown = "the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out"
@@ -81,7 +86,7 @@ func (o *Observer) traceOrigin(e locks.Event, after uint64) {
 	o.exact = e.Gapless
 	switch s := e.Snapshot; {
 	case !e.Gapless:
-		o.watchMaySkip, *from = true, origin{}
+		o.watchMaySkip = true // it proves nothing
 	case from.number == 0:
 	case s.Version.Number < from.number:
 		if !e.Bookmark && s.Record.Holder != "" && s.Record.Holder != o.self.Identity {
