@@ -106,6 +106,13 @@ func TestM12ASlowServerIsAsked(t *testing.T) {
 	})
 }
 
+// TestM12ALookThatFailedIsRepeated: a server may be away when a candidate starts.
+func TestM12ALookThatFailedIsRepeated(t *testing.T) {
+	Scenario(t, func(s *Stage) {
+		s.StartPlain("plain", slowly(s, func(n int) time.Duration { return max(0, 2-time.Duration(n)) * time.Hour })).Leads()
+	})
+}
+
 // TestM12APhaseThatChangesDuringALookCounts: the look takes long.
 func TestM12APhaseThatChangesDuringALookCounts(t *testing.T) {
 	for phase, why := range map[string]string{"dual": "dual", "sealed": "not sealed"} {
