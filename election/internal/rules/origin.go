@@ -18,6 +18,7 @@ import (
 type origin struct {
 	number    uint64 // of the first version of the object that was seen
 	before    uint64 // of the newest version known before; zero if none was
+	first     bool   // this candidate had never seen a record
 	contested bool   // somebody else had the lock in between
 	seen      time.Time
 	until     time.Time // from then on no earlier holder leads
@@ -39,6 +40,7 @@ func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
 	o.origin = origin{
 		number:    s.Version.Number,
 		before:    o.newest.Version.Number,
+		first:     !o.exists,
 		contested: !known || free.At.After(now) || o.Unproven(now),
 		seen:      now,
 		until:     now.Add(o.longerLease()),
@@ -86,7 +88,9 @@ func (o *Observer) traceOrigin(e locks.Event, after uint64) {
 	o.exact = e.Gapless
 	switch s := e.Snapshot; {
 	case !e.Gapless:
-		o.watchMaySkip = true // it proves nothing
+		if o.watchMaySkip = true; !from.first {
+			*from = origin{}
+		}
 	case from.number == 0:
 	case s.Version.Number < from.number:
 		if !e.Bookmark && s.Record.Holder != "" && s.Record.Holder != o.self.Identity {
