@@ -92,9 +92,8 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 			if r := s.report(); r.Legacy.Holder != "old-2_1" || r.Legacy.Ours || len(r.Problems) != 0 {
 				t.Errorf("the legacy lock is back: %+v", r)
 			}
-			if _, err := s.Advance(t.Context(), migrate.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = s.Advance(t.Context(), migrate.Options{})
+			must(t, err)
 			s.elects(kind, "")
 			s.vanishes("old-2")
 			if r := s.follows(migrate.Dual); r.Step != 5 || len(r.LegacyPods) != 0 {
@@ -115,9 +114,8 @@ func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 			s.T.Errorf("the problems are %q", r.Problems)
 		}
 		s.refuses(s.Rollback, migrate.Options{}, "record")
-		if _, err := s.Rollback(s.T.Context(), migrate.Options{Acknowledge: []string{"record"}}); err != nil {
-			s.T.Fatal(err)
-		}
+		_, err := s.Rollback(s.T.Context(), migrate.Options{Acknowledge: []string{"record"}})
+		must(s.T, err)
 		s.stalls(time.Second, "held by L, not yet by the leader")
 		s.wants(0)
 		s.runs("L")

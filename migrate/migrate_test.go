@@ -53,9 +53,8 @@ func TestThereAndBackAgain(t *testing.T) {
 		if r := s.report(); r.Legacy.ConfigMap.Owner.UID != "uid-old-2" || len(r.Problems) != 0 {
 			t.Errorf("the legacy lock is back: %+v", r)
 		}
-		if _, err := s.Advance(t.Context(), migrate.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Advance(t.Context(), migrate.Options{})
+		must(t, err)
 		time.Sleep(5 * time.Second) // a candidate sees it lead
 		s.vanishes("old-2")
 		s.follows(migrate.Dual)
@@ -197,9 +196,8 @@ func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
 		s.follows(migrate.Dual)
 		s.server.Change(mapPath, func(o apitest.Object) { o["metadata"].(apitest.Object)["finalizers"] = []any{"example.com/hold"} })
 		s.goes(s.Advance, migrate.Sealed)
-		if _, err := s.Clean(s.T.Context(), migrate.Options{Acknowledge: []string{"no-way-back"}}); err != nil {
-			s.T.Fatal(err)
-		}
+		_, err := s.Clean(s.T.Context(), migrate.Options{Acknowledge: []string{"no-way-back"}})
+		must(s.T, err)
 		s.stalls(time.Minute, hold)
 		s.wants(1)
 		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap")

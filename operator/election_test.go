@@ -75,7 +75,7 @@ func (o Options) holder(t *testing.T, server *apitest.Server) string {
 
 func TestRunNeedsNothingButANameInAPod(t *testing.T) {
 	server, o := inPod(t)
-	err := Run(t.Context(), "op", func(ctx context.Context, term election.Term) error {
+	must(t, Run(t.Context(), "op", func(ctx context.Context, term election.Term) error {
 		if got := o.holder(t, server); !strings.HasPrefix(got, "op-1_uid-of-o_") || got != term.Holder {
 			t.Errorf("the Lease is held by %q, the term by %q", got, term.Holder)
 		}
@@ -83,10 +83,7 @@ func TestRunNeedsNothingButANameInAPod(t *testing.T) {
 			t.Errorf("the zone is %q", term.Zone)
 		}
 		return nil
-	}, o)
-	if err != nil {
-		t.Error(err)
-	}
+	}, o))
 	if got := o.holder(t, server); got != "" {
 		t.Errorf("the Lease is held by %q after Run", got)
 	}
@@ -103,7 +100,7 @@ func TestTheNextProcessOfTheLeadersContainerLeadsAtOnce(t *testing.T) {
 		}},
 		"spec": apitest.Object{"holderIdentity": "other", "leaseDurationSeconds": 3600, "acquireTime": metav1.NewMicroTime(time.Now())},
 	})
-	err := Run(t.Context(), "op", func(_ context.Context, term election.Term) error {
+	must(t, Run(t.Context(), "op", func(_ context.Context, term election.Term) error {
 		if term.Cause != status.CauseDied || term.Previous != "other" {
 			t.Errorf("the term is %+v", term)
 		}
@@ -114,10 +111,7 @@ func TestTheNextProcessOfTheLeadersContainerLeadsAtOnce(t *testing.T) {
 			t.Errorf("the Lease says of it: %v", noted)
 		}
 		return nil
-	}, o)
-	if err != nil {
-		t.Error(err)
-	}
+	}, o))
 }
 
 func TestBecomeLeadsUntilDoneReleases(t *testing.T) {
@@ -244,9 +238,8 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 	_, o := inPod(t)
 	o.PreferredZones, o.Timing = []string{"zb"}, timing.Fast()
 	var c election.Config
-	if _, err := newElection(t.Context(), "op", o, func(made *election.Config) { c = *made }, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := newElection(t.Context(), "op", o, func(made *election.Config) { c = *made }, nil)
+	must(t, err)
 	expired := election.Takeover{Cause: status.CauseExpired, PreviousZone: "za", Candidate: locks.Candidate{Identity: "me", Zone: "zb"}}
 	spread := expired.Spread(timing.Fast()) // it knows no peers
 	for zone, want := range map[string]time.Duration{"zb": spread, "zc": o.Timing.RenewInterval + spread} {
@@ -345,9 +338,7 @@ func running(t *testing.T, e *Election, lead func(context.Context, election.Term
 	return func() {
 		t.Helper()
 		cancel()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
+		must(t, <-over)
 	}
 }
 
@@ -412,9 +403,8 @@ func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
 	slog.SetDefault(slog.New(told))
 	logged := 0
 	ctx := logr.NewContext(t.Context(), funcr.New(func(string, string) { logged++ }, funcr.Options{}))
-	if _, err := New(ctx, "op", Options{Disabled: true}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := New(ctx, "op", Options{Disabled: true})
+	must(t, err)
 	if len(told.lines) > 0 || logged == 0 {
 		t.Errorf("slog's default was told %d lines, the context's logger %d", len(told.lines), logged)
 	}
@@ -447,7 +437,7 @@ func TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd(t *testing.T) 
 	o.WorkOutlivesProcess = true
 	processLock = func() string { return "lock/1" }
 	t.Cleanup(func() { processLock = environment.ProcessLock })
-	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+	must(t, Run(t.Context(), "op", func(context.Context, election.Term) error {
 		server.Mu.Lock()
 		defer server.Mu.Unlock()
 		for path, object := range server.Objects {
@@ -457,8 +447,5 @@ func TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd(t *testing.T) 
 			}
 		}
 		return nil
-	}, o)
-	if err != nil {
-		t.Error(err)
-	}
+	}, o))
 }

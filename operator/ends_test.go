@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,15 +51,14 @@ func TestALegacyLockMayHaveANameOfItsOwn(t *testing.T) {
 		}
 		inBubble(t, func(t *testing.T, server *apitest.Server, o Options) {
 			o.Legacy = legacy
-			err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+			must(t, Run(t.Context(), "op", func(context.Context, election.Term) error {
 				server.Mu.Lock()
 				defer server.Mu.Unlock()
 				if server.Objects[path] == nil {
 					t.Errorf("%+v: there is no %s", legacy, path)
 				}
 				return nil
-			}, o)
-			must(t, err)
+			}, o))
 		})
 	}
 }
@@ -93,8 +93,12 @@ func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (a
 		if change(&o); o.Self.Node != "" {
 			t.Setenv("NODE_ZONE", "")
 		}
-		var logged lines
-		o.Logger = logged.logger()
+		var over atomic.Bool
+		o.Logger = funcr.NewJSON(func(line string) {
+			if !over.Load() && strings.Contains(line, `"error"`) {
+				t.Errorf("told to end at request %d: %s", n, line)
+			}
+		}, funcr.Options{})
 		if follows {
 			now, holder, seconds := metav1.NowMicro(), "another", int32(60)
 			server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns"}, Spec: coordinationv1.LeaseSpec{
@@ -115,9 +119,7 @@ func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (a
 		if err := Run(ctx, "op", func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil }, o); err != nil {
 			t.Errorf("told to end at request %d: Run: %v", n, err)
 		}
-		if got := logged.with(`"error"`); len(got) > 0 {
-			t.Errorf("told to end at request %d:\n%s", n, strings.Join(got, "\n"))
-		}
+		over.Store(true)
 		arrived = requests.Load() >= n
 	})
 	return arrived

@@ -202,9 +202,8 @@ func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	o.Health = election.Health{Check: func(context.Context) error { return nil }}
 	o.TracerProvider, o.MeterProvider = tracenoop.NewTracerProvider(), metricnoop.NewMeterProvider()
 	o.Logger = funcr.New(func(string, string) {}, funcr.Options{})
-	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil)
+	must(t, err)
 	config, options := reflect.ValueOf(given), reflect.ValueOf(o)
 	for _, field := range reflect.VisibleFields(config.Type()) {
 		option := options.FieldByName(field.Name)

@@ -79,7 +79,7 @@ func TestAGroupGoesOnForTheOthersWhenTheElectionThatBeganFirstEnds(t *testing.T)
 		leave()
 		g.keeper.SetUnhealthy("ill")
 		time.Sleep(time.Minute)
-		if says := onPresences(server, "ns", "zonelect.dev/health"); !slices.Equal(says, []string{"ill"}) {
+		if says := saidOn(server, leasePath+".", "zonelect.dev/health"); !slices.Equal(says, []string{"ill"}) {
 			t.Errorf("its presence says %q", says)
 		}
 	})

@@ -9,12 +9,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
-	"k8s.io/client-go/rest"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,58 +20,37 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// leaseServer answers every request with a Lease and notes the requests.
-type leaseServer struct {
-	*httptest.Server
-	mu   sync.Mutex
-	seen []*http.Request
+// inTerm runs f as the work of a term that ends when f returns.
+func inTerm(t *testing.T, f func(context.Context, *election.Elector) error) {
+	t.Helper()
+	e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, TakeoverDelay: atOnce})
+	must(t, err)
+	must(t, e.Run(t.Context(), func(ctx context.Context, _ election.Term) error { return f(ctx, e) }))
 }
 
-func serve(t *testing.T) *leaseServer {
-	t.Helper()
-	s := &leaseServer{}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func TestS12AGuardedClientWritesInItsTermOnlyAndReadsAlways(t *testing.T) {
+	seen := make(chan *http.Request, 10)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		s.mu.Lock()
-		s.seen = append(s.seen, r)
-		s.mu.Unlock()
+		seen <- r
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns"}}`)
 	}))
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return s
-}
-
-func (s *leaseServer) config() *rest.Config {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	return &rest.Config{Host: s.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
-}
-
-// inTerm runs f as the work of a term that ends when f returns.
-func inTerm(t *testing.T, f func(context.Context, *election.Elector) error) *election.Elector {
-	t.Helper()
-	e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, TakeoverDelay: atOnce})
-	must(t, err)
-	if err := e.Run(t.Context(), func(ctx context.Context, _ election.Term) error { return f(ctx, e) }); err != nil {
-		t.Error(err)
-	}
-	return e
-}
-
-func TestS12AGuardedClientWritesInItsTermOnlyAndReadsAlways(t *testing.T) {
-	s := serve(t)
+	way := &rest.Config{Host: s.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: ca}, QPS: -1}
 	var elector *election.Elector
-	cfg, err := GuardConfig(s.config(), func() election.Term { return elector.Term() })
+	cfg, err := GuardConfig(way, func() election.Term { return elector.Term() })
 	must(t, err)
-	cfg.QPS = -1
 	client, err := kubernetes.NewForConfig(cfg)
 	must(t, err)
 	leases := client.CoordinationV1().Leases("ns")
@@ -91,10 +68,14 @@ func TestS12AGuardedClientWritesInItsTermOnlyAndReadsAlways(t *testing.T) {
 	if _, err := leases.Get(t.Context(), "lock", metav1.GetOptions{}); err != nil {
 		t.Errorf("a read after the term: %v", err)
 	}
-	if len(s.seen) != 2 || s.seen[0].Method != http.MethodPut || s.seen[0].ProtoMajor != 1 || s.seen[1].Method != http.MethodGet {
-		t.Errorf("the server saw %v", s.seen)
+	if len(seen) != 2 {
+		t.Fatalf("the server saw %d requests, want the first write and the read", len(seen))
 	}
-	if auth := s.seen[0].Header.Values("Authorization"); len(auth) != 1 || auth[0] != "Bearer t" {
+	wrote, read := <-seen, <-seen
+	if wrote.Method != http.MethodPut || wrote.ProtoMajor != 1 || read.Method != http.MethodGet {
+		t.Errorf("the server saw %v and %v", wrote, read)
+	}
+	if auth := wrote.Header.Values("Authorization"); len(auth) != 1 || auth[0] != "Bearer t" {
 		t.Errorf("the write had the credentials %q", auth)
 	}
 }
@@ -188,15 +169,14 @@ func TestS12AGuardedConnectionIsReset(t *testing.T) {
 }
 
 func TestAGuardWithoutAConfigOrATermIsRefused(t *testing.T) {
-	if _, err := GuardConfig(nil, func() election.Term { return election.Term{} }); err == nil {
+	none := func() election.Term { return election.Term{} }
+	if _, err := GuardConfig(nil, none); err == nil {
 		t.Error("no error without a config")
 	}
-	if _, err := GuardConfig(serve(t).config(), nil); err == nil {
+	if _, err := GuardConfig(&rest.Config{Host: "https://apiserver.test"}, nil); err == nil {
 		t.Error("no error without a term")
 	}
-	taken := serve(t).config()
-	taken.Transport = http.DefaultTransport
-	if _, err := GuardConfig(taken, func() election.Term { return election.Term{} }); err == nil {
+	if _, err := GuardConfig(&rest.Config{Transport: http.DefaultTransport}, none); err == nil {
 		t.Error("no error for a config with a transport of its own")
 	}
 }

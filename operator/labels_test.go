@@ -42,7 +42,7 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 				}
 				seen <- text
 			}
-			err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+			must(t, Run(t.Context(), "op", func(context.Context, election.Term) error {
 				for all := ""; ; all += <-seen {
 					missing := 0
 					for _, one := range tc.creates {
@@ -54,10 +54,7 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 						return nil
 					}
 				}
-			}, o)
-			if err != nil {
-				t.Error(err)
-			}
+			}, o))
 		})
 	}
 }

@@ -49,7 +49,7 @@ func TestWhoIsUnhealthySaysSoOnItsPresence(t *testing.T) {
 				for _, want := range []string{"ill", ""} {
 					ill.Store(want != "")
 					time.Sleep(time.Minute)
-					if says := onPresences(server, "ns", "zonelect.dev/health"); !slices.Equal(says, []string{want}) {
+					if says := saidOn(server, leasePath+".", "zonelect.dev/health"); !slices.Equal(says, []string{want}) {
 						t.Errorf("%s: its presence says %q, want %q", name, says, want)
 					}
 				}
@@ -69,7 +69,7 @@ func TestAZoneThatBecomesKnownIsSeenByAll(t *testing.T) {
 			t.Setenv("NODE_NAME", "n1")
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 			server.Put("/api/v1/nodes/n1", node)
-			err := run(t.Context(), o, func(ctx context.Context, term election.Term) error {
+			must(t, run(t.Context(), o, func(ctx context.Context, term election.Term) error {
 				if term.Zone != "" {
 					t.Errorf("the zone is %q at first", term.Zone)
 				}
@@ -78,41 +78,30 @@ func TestAZoneThatBecomesKnownIsSeenByAll(t *testing.T) {
 				var seen []string
 				for late := time.Now().Add(time.Minute); !slices.Equal(seen, []string{"za", "za"}) && time.Now().Before(late) && ctx.Err() == nil; {
 					time.Sleep(time.Millisecond)
-					seen = append(presences(server, "ns"), zoneOn(server, leasePath))
+					seen = saidOn(server, leasePath, "zonelect.dev/zone")
 				}
 				if !slices.Equal(seen, []string{"za", "za"}) {
 					t.Errorf("presence and record say %q", seen)
 				}
 				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 	}
 }
 
-// zoneOn is the zone on the record of a lock.
-func zoneOn(server *apitest.Server, path string) string {
-	server.Mu.Lock()
-	defer server.Mu.Unlock()
-	annotations, _ := server.Objects[path]["metadata"].(apitest.Object)["annotations"].(apitest.Object)
-	zone, _ := annotations["zonelect.dev/zone"].(string)
-	return zone
-}
-
 // presences are the zones of the presences in a namespace.
 func presences(server *apitest.Server, namespace string) []string {
-	return onPresences(server, namespace, "zonelect.dev/zone")
+	return saidOn(server, "/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases/op.", "zonelect.dev/zone")
 }
 
-// onPresences is what all presences of a namespace say in an annotation.
-func onPresences(server *apitest.Server, namespace, key string) (texts []string) {
+// saidOn is what all objects whose paths begin so say in an annotation.
+func saidOn(server *apitest.Server, beginning, key string) (texts []string) {
 	server.Mu.Lock()
 	defer server.Mu.Unlock()
 	for path, object := range server.Objects {
-		if strings.HasPrefix(path, "/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases/op.") {
-			text, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)[key].(string)
+		if strings.HasPrefix(path, beginning) {
+			annotations, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+			text, _ := annotations[key].(string)
 			texts = append(texts, text)
 		}
 	}
@@ -125,15 +114,12 @@ func TestAPodIsSeenInItsOwnNamespaceAlone(t *testing.T) {
 	for namespace, want := range map[string][]string{"": {"za"}, "ns": {"za"}, "locks": nil} {
 		server, o := inPod(t)
 		o.Namespace = namespace
-		err := Run(t.Context(), "op", func(ctx context.Context, _ election.Term) error {
+		must(t, Run(t.Context(), "op", func(ctx context.Context, _ election.Term) error {
 			for late := time.Now().Add(time.Minute); len(want) != len(presences(server, "ns")) && time.Now().Before(late); {
 				time.Sleep(time.Millisecond)
 			}
 			return nil
-		}, o)
-		if err != nil {
-			t.Error(err)
-		}
+		}, o))
 		if got := append(presences(server, "ns"), presences(server, "locks")...); !slices.Equal(got, want) {
 			t.Errorf("with the lock in namespace %q there are presences of zones %q, want %q", namespace, got, want)
 		}

@@ -53,12 +53,6 @@ func TestErrorsNameTheObjectAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestNoErrorStaysNone(t *testing.T) {
-	if err := (Object{ConfigMaps, "ns", "lock"}).Explain(Get, nil); err != nil {
-		t.Errorf("nil was explained as %v", err)
-	}
-}
-
 // TestAbsentIsTheObjectItself, not its namespace or its API.
 func TestAbsentIsTheObjectItself(t *testing.T) {
 	object := Object{ConfigMaps, "ns", "lock"}

@@ -140,9 +140,8 @@ func TestTheUserAgentIsClientGosIfTheConfigNamesNone(t *testing.T) {
 	lock, err := lockOf(at(cfg), "lock")
 	must(t, err)
 	defer lock.Capabilities().CloseConnections()
-	if _, err := lock.Read(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = lock.Read(t.Context())
+	must(t, err)
 	if got := s.seen[0].UserAgent(); !strings.Contains(got, "kubernetes") || !strings.HasSuffix(got, "/leader-election") {
 		t.Errorf("user agent %q, want client-go's", got)
 	}

@@ -6,7 +6,6 @@ package legacypods
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,20 +30,21 @@ const (
 // and the operator's pods have the label app=op.
 type world struct {
 	*apitest.Server
-	t    *testing.T
-	sent []string
+	t *testing.T
 	// refuse returns the code to answer a request with, by verb and path, or zero.
 	refuse func(verb, path string) int
 
 	stop map[string]func()
-	wait sync.WaitGroup
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{Server: apitest.NewServer(), t: t, stop: map[string]func(){}}
 	w.Before = func(verb, path string) (int, apitest.Object) {
-		w.sent = append(w.sent, verb+" "+path)
-		switch code := w.refusal(verb, path); code {
+		code := 0
+		if w.refuse != nil {
+			code = w.refuse(verb, path)
+		}
+		switch code {
 		case 0:
 			return 0, nil
 		case 403:
@@ -55,13 +55,6 @@ func newWorld(t *testing.T) *world {
 	}
 	w.candidate("self")
 	return w
-}
-
-func (w *world) refusal(verb, path string) int {
-	if w.refuse == nil {
-		return 0
-	}
-	return w.refuse(verb, path)
 }
 
 // pod adds a pod that runs on a node.
@@ -99,7 +92,7 @@ func (w *world) beat(names ...string) {
 		ctx, cancel := context.WithCancel(context.Background())
 		w.pulse(name)
 		done := make(chan struct{})
-		w.wait.Go(func() {
+		go func() {
 			defer close(done)
 			for tick := time.NewTicker(heartbeat); ; {
 				select {
@@ -110,7 +103,7 @@ func (w *world) beat(names ...string) {
 					return
 				}
 			}
-		})
+		}()
 		w.stop[name] = func() { cancel(); <-done }
 	}
 }
@@ -134,7 +127,6 @@ func (w *world) end() {
 	for name := range w.stop {
 		w.silence(name)
 	}
-	w.wait.Wait()
 }
 
 // legacyPods returns a counter of the pods with app=op.

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -27,30 +25,17 @@ type answers struct {
 	body string
 }
 
-func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{
-		StatusCode: a.code, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-		ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: io.NopCloser(strings.NewReader(a.body)),
-	}, nil
+func (a answers) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.code)
+	io.WriteString(w, a.body)
 }
 
 var leaseName = apierror.Object{Resource: apierror.Leases, Namespace: "ns", Name: "lock"}
 
 func leaseFrom(t *testing.T, a answers) rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease] {
 	t.Helper()
-	return rawapi.New[coordinationv1.Lease](clientThat(t, a), leaseName)
-}
-
-// clientThat returns a client of Leases whose requests all get that answer.
-func clientThat(t *testing.T, a http.RoundTripper) *rest.RESTClient {
-	t.Helper()
-	cfg := &rest.Config{Host: "http://apiserver.test", APIPath: "/apis"}
-	cfg.GroupVersion, cfg.NegotiatedSerializer = &coordinationv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
-	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: a})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return rawapi.New[coordinationv1.Lease](apitest.Wire(t, a, coordinationv1.SchemeGroupVersion), leaseName)
 }
 
 // FuzzGet reads any answer: nothing else is ever taken for a Lease, or for its absence, which

@@ -7,18 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
@@ -33,28 +31,17 @@ type request struct {
 func clientOf(t *testing.T, code int, answer string) (*rest.RESTClient, <-chan request) {
 	t.Helper()
 	sent := make(chan request, 10)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return apitest.Wire(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := request{method: r.Method, path: r.URL.Path}
-		if raw, _ := io.ReadAll(r.Body); len(raw) > 0 && raw[0] != '[' {
-			if err := json.Unmarshal(raw, &got.body); err != nil {
-				t.Errorf("sent %q: %v", raw, err)
+		if r.Body != nil {
+			if err := json.NewDecoder(r.Body).Decode(&got.body); err != nil {
+				t.Errorf("sent no object: %v", err)
 			}
 		}
 		sent <- got
-		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(code)
-		io.WriteString(w, answer)
-	}))
-	t.Cleanup(s.Close)
-	cfg := &rest.Config{Host: s.URL, APIPath: "/api"}
-	cfg.GroupVersion = &corev1.SchemeGroupVersion
-	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	c, err := rest.RESTClientForConfigAndClient(cfg, s.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, sent
+		answers{code, answer}.ServeHTTP(w, r)
+	}), corev1.SchemeGroupVersion), sent
 }
 
 var name = apierror.Object{Resource: apierror.ConfigMaps, Namespace: "ns", Name: "lock"}
@@ -177,12 +164,14 @@ func TestAnObjectWithoutAVersionIsAnError(t *testing.T) {
 		for what, ask := range map[string]func() error{
 			"get": func() error { _, err := leaseFrom(t, answers{http.StatusOK, lease}).Get(t.Context()); return err },
 			"list": func() error {
-				client := clientThat(t, answers{http.StatusOK, `{"metadata":{"resourceVersion":"9"},"items":[` + lease + `]}`})
+				list := answers{http.StatusOK, `{"metadata":{"resourceVersion":"9"},"items":[` + lease + `]}`}
+				client := apitest.Wire(t, list, coordinationv1.SchemeGroupVersion)
 				_, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
 				return err
 			},
 			"a list's own": func() error {
-				client := clientThat(t, answers{http.StatusOK, `{"metadata":{"resourceVersion":` + version + `},"items":[]}`})
+				list := answers{http.StatusOK, `{"metadata":{"resourceVersion":` + version + `},"items":[]}`}
+				client := apitest.Wire(t, list, coordinationv1.SchemeGroupVersion)
 				_, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
 				return err
 			},

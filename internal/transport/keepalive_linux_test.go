@@ -25,19 +25,15 @@ func TestTheKernelEndsASilentConnectionAfter15Seconds(t *testing.T) {
 	inner := reflect.ValueOf(conn).Elem().FieldByName("Conn").Interface().(*net.TCPConn) // client-go's rotation is around it
 	raw, err := inner.SyscallConn()
 	must(t, err)
-	if err := raw.Control(func(fd uintptr) {
+	must(t, raw.Control(func(fd uintptr) {
 		get := func(option int) time.Duration {
 			n, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, option)
-			if err != nil {
-				t.Error(err)
-			}
+			must(t, err)
 			return time.Duration(n)
 		}
 		idle, interval, count := get(syscall.TCP_KEEPIDLE), get(syscall.TCP_KEEPINTVL), get(syscall.TCP_KEEPCNT)
 		if after := (idle + interval*count) * time.Second; after != 15*time.Second {
 			t.Errorf("it ends after %v: idle %d, interval %d, count %d", after, idle, interval, count)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -251,9 +251,7 @@ func TestARequestAsideTakesNoConnectionFromOthers(t *testing.T) {
 	if again := mustGet(t, live.Aside(t.Context()), tr, s.URL); aside == renewals || again != aside {
 		t.Errorf("renewals go by %s, and what is aside by %s and %s", renewals, aside, again)
 	}
-	if _, err := get(live.Aside(t.Context()), tr, s.URL+"/refused"); err != nil {
-		t.Fatal(err)
-	}
+	mustGet(t, live.Aside(t.Context()), tr, s.URL+"/refused")
 	if got := mustGet(t, t.Context(), tr, s.URL); got != renewals {
 		t.Errorf("after a refusal of another request a renewal goes by %s, want %s", got, renewals)
 	}

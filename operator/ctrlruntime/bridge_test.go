@@ -106,9 +106,7 @@ func holderOf(t *testing.T, lock locks.Lock) string {
 func (r *replica) end(t *testing.T) {
 	t.Helper()
 	r.cancel()
-	if err := <-r.over; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	must(t, <-r.over)
 }
 
 // TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped, whatever it releases before. While it follows, it
@@ -198,9 +196,7 @@ func TestNoTermIsWonBeforeTheLockIsAskedForNorAfterTheEnd(t *testing.T) {
 			t.Errorf("after its end the lock is held by %q", holder)
 		}
 		close(stop)
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
+		must(t, <-over)
 	})
 }
 
@@ -208,12 +204,8 @@ func TestAResignationStopsTheClientGoElectorInGoodOrder(t *testing.T) {
 	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = time.Second })
 		<-a.started
-		if err := a.elector.(*election.Elector).Resign(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := <-a.over; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		must(t, a.elector.(*election.Elector).Resign(t.Context()))
+		must(t, <-a.over)
 		if holder := holderOf(t, lock); holder != "" {
 			t.Errorf("the lock is held by %q", holder)
 		}
@@ -281,8 +273,6 @@ func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *tes
 			t.Errorf("it does not lead: %+v", b.elector.Status())
 		}
 		cancel()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
+		must(t, <-over)
 	})
 }

@@ -292,9 +292,8 @@ func TestATermWaitsForNoKindThatItDoesNotUse(t *testing.T) {
 				})(m),
 			)
 		})
-		if _, err := w.GetCache().GetInformer(t.Context(), &corev1.Secret{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.GetCache().GetInformer(t.Context(), &corev1.Secret{})
+		must(t, err)
 		w.serve(t)
 		for n := range int64(2) {
 			w.term(t, func() { time.Sleep(time.Second) })

@@ -146,9 +146,7 @@ func (w *world) oneTerm(t *testing.T, during func(m ctrl.Manager)) {
 	w.mustLead(t, func(m ctrl.Manager) error {
 		return m.Add(manager.RunnableFunc(func(context.Context) error { during(m); cancel(); return nil }))
 	})
-	if err := w.Start(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, w.Start(ctx))
 }
 
 // TestALastingManagerIsElectedForNoTerm: what waits for Elected would go on without leadership.
@@ -235,7 +233,7 @@ func TestTheReleaseFollowsTheGracefulShutdownTimeout(t *testing.T) {
 		t.Errorf("StopTimeout is %v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := m.Lead(func(m ctrl.Manager) error {
+	must(t, m.Lead(func(m ctrl.Manager) error {
 		return m.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			cancel()
 			<-ctx.Done()
@@ -243,12 +241,8 @@ func TestTheReleaseFollowsTheGracefulShutdownTimeout(t *testing.T) {
 			stopping.Store(true)
 			return nil
 		}))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(ctx); err != nil {
-		t.Error(err)
-	}
+	}))
+	must(t, m.Start(ctx))
 	if s := m.Election.Status(); s.Holder != "" {
 		t.Errorf("the lease is held by %q", s.Holder)
 	}
@@ -263,7 +257,5 @@ func TestAnOlderControllerRuntimeIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", built, err)
 		}
 	}
-	if err := newEnough(nil, false); err != nil {
-		t.Error(err)
-	}
+	must(t, newEnough(nil, false))
 }

@@ -61,10 +61,12 @@ func TestAManagersElectionIsWhatItsOptionsSay(t *testing.T) {
 	}
 }
 
-// TestAGuardedClientReadsFromTheCache, as the manager's own does, and not from the API server.
-func TestAGuardedClientReadsFromTheCache(t *testing.T) {
+// TestAGuardedClientReadsFromTheCacheAndHasConnectionsOfItsOwn: it reads as the manager's own does, and not from the
+// API server, and does not use the HTTP client that the manager's own has, which guards nothing.
+func TestAGuardedClientReadsFromTheCacheAndHasConnectionsOfItsOwn(t *testing.T) {
 	var made []client.Options
 	o := options()
+	o.Client.HTTPClient = &http.Client{}
 	o.NewClient = func(config *rest.Config, with client.Options) (client.Client, error) {
 		made = append(made, with)
 		return client.New(config, with)
@@ -73,24 +75,8 @@ func TestAGuardedClientReadsFromTheCache(t *testing.T) {
 	if err == nil {
 		_, err = m.GuardedClient()
 	}
-	if err != nil || len(made) != 2 || made[1].Cache == nil || made[1].Cache.Reader != made[0].Cache.Reader {
+	if err != nil || len(made) != 2 || made[1].Cache == nil || made[1].Cache.Reader != made[0].Cache.Reader || made[1].HTTPClient != nil {
 		t.Errorf("%v; clients were made with %+v", err, made)
-	}
-}
-
-// TestAGuardedClientHasConnectionsOfItsOwn, whatever HTTP client the manager's own has: that guards nothing.
-func TestAGuardedClientHasConnectionsOfItsOwn(t *testing.T) {
-	var with client.Options
-	o := options()
-	o.Client.HTTPClient = &http.Client{}
-	o.NewClient = func(config *rest.Config, made client.Options) (client.Client, error) {
-		with = made
-		return client.New(config, made)
-	}
-	m, err := NewManager(nowhere, o, self)
-	must(t, err)
-	if _, err = m.GuardedClient(); err != nil || with.HTTPClient != nil {
-		t.Errorf("%v; it is made with %+v", err, with)
 	}
 }
 
@@ -113,9 +99,7 @@ func TestAManagerWithoutElectionIsControllerRuntimes(t *testing.T) {
 	if c, err := m.GuardedClient(); err != nil || c != m.GetClient() {
 		t.Errorf("GuardedClient: %v", err)
 	}
-	if err := m.Election.Alive(nil); err != nil {
-		t.Error(err)
-	}
+	must(t, m.Election.Alive(nil))
 }
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
@@ -190,7 +174,7 @@ func metricsOf(t *testing.T, name string, o operator.Options) string {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	var text []byte
-	if err := mgr.Add(manager.RunnableFunc(func(context.Context) error {
+	must(t, mgr.Add(manager.RunnableFunc(func(context.Context) error {
 		defer end()
 		resp, err := http.Get("http://" + address + "/metrics") //nolint:noctx // the manager has started it
 		if err != nil {
@@ -202,9 +186,7 @@ func metricsOf(t *testing.T, name string, o operator.Options) string {
 		}
 		text, err = io.ReadAll(resp.Body)
 		return err
-	})); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	must(t, mgr.Start(ctx))
 	return string(text)
 }

@@ -106,9 +106,9 @@ func (w *world) put(namespace string, n int) {
 }
 
 // inWorld runs a test in virtual time, with one ConfigMap.
-func inWorld(t *testing.T, do func(t *testing.T, w *world), change ...func(*ctrl.Options)) {
+func inWorld(t *testing.T, do func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { do(t, newWorld(t, 1, change...)) })
+	synctest.Test(t, func(t *testing.T) { do(t, newWorld(t, 1)) })
 }
 
 // serve starts the cache alone: terms are begun by term.
@@ -118,9 +118,7 @@ func (w *world) serve(t *testing.T) {
 	go func() { done <- w.GetCache().Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must(t, <-done)
 		time.Sleep(time.Minute) // a queue looks only now and then whether it is shut down
 	})
 	w.started.Store(true)
@@ -159,10 +157,9 @@ func (w *world) mustLead(t *testing.T, setup func(ctrl.Manager) error) {
 // warm rehearses all setups, starts the cache and warms up, as Start does.
 func (w *world) warm(t *testing.T) {
 	t.Helper()
-	var err error
-	if w.trial, err = w.rehearse(true, w.setups...); err != nil {
-		t.Fatal(err)
-	}
+	trial, err := w.rehearse(true, w.setups...)
+	must(t, err)
+	w.trial = trial
 	w.serve(t)
 	must(t, w.warmUp(t.Context()))
 }

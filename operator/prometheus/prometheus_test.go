@@ -67,7 +67,7 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 	endpoint := serve(t)
 	o := alone
 	o.MeterProvider = endpoint
-	err := operator.Run(t.Context(), "my-operator", func(context.Context, election.Term) error {
+	must(t, operator.Run(t.Context(), "my-operator", func(context.Context, election.Term) error {
 		lines := scrape(t, endpoint.Address().String(), "text/plain")
 		const want = `election_leader{election_lock_kind="Memory",election_lock_name="my-operator"} 1`
 		if !slices.Contains(lines, want) {
@@ -79,16 +79,13 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 			}
 		}
 		return nil
-	}, o)
-	must(t, err)
+	}, o))
 	for _, line := range scrape(t, endpoint.Address().String(), "text/plain") {
 		if strings.HasPrefix(line, "election_term_time_left") || strings.HasPrefix(line, "election_leader") && !strings.HasSuffix(line, " 0") {
 			t.Errorf("after the end: %s", line)
 		}
 	}
-	if err := endpoint.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, endpoint.Close())
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
@@ -114,7 +111,7 @@ func TestAFailoverLeadsToItsTrace(t *testing.T) {
 	defer endpoint.Close()
 	o := alone
 	o.MeterProvider, o.TracerProvider = endpoint, sdktrace.NewTracerProvider()
-	err := operator.Run(t.Context(), "my-operator", func(context.Context, election.Term) error {
+	must(t, operator.Run(t.Context(), "my-operator", func(context.Context, election.Term) error {
 		lines := scrape(t, endpoint.Address().String(), "application/openmetrics-text; version=1.0.0")
 		if !slices.ContainsFunc(lines, func(line string) bool {
 			return strings.HasPrefix(line, "election_failover_duration_seconds_bucket") && strings.Contains(line, "trace_id=")
@@ -122,20 +119,7 @@ func TestAFailoverLeadsToItsTrace(t *testing.T) {
 			t.Errorf("no failover has an exemplar: %s", strings.Join(lines, "\n"))
 		}
 		return nil
-	}, o)
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// gauge returns an instrument of a registry's provider.
-func gauge(t *testing.T, registry *promclient.Registry, name string) metric.Int64Gauge {
-	t.Helper()
-	provider, err := NewProvider(registry)
-	must(t, err)
-	g, err := provider.Meter("test").Int64Gauge(name)
-	must(t, err)
-	return g
+	}, o))
 }
 
 var row = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| (?:observable )?([a-z]+) \\| `?([^`|]*)`? ?\\|.*\\| `([a-z_]+)` \\|$")
@@ -167,9 +151,7 @@ func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 			i, err = meter.Float64Histogram(name, unit)
 			i.Record(ctx, 1)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		must(t, err)
 	}
 	if len(want) < 8 {
 		t.Errorf("the reference has only %v", want)
@@ -196,7 +178,11 @@ func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 func TestARegistryHasOneProvider(t *testing.T) {
 	registry := promclient.NewRegistry()
 	for range 2 {
-		gauge(t, registry, "election.leader").Record(t.Context(), 1)
+		provider, err := NewProvider(registry)
+		must(t, err)
+		leader, err := provider.Meter("test").Int64Gauge("election.leader")
+		must(t, err)
+		leader.Record(t.Context(), 1)
 	}
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 1 {

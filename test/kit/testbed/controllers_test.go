@@ -23,9 +23,8 @@ func collects(t *testing.T, bed *Testbed, zone string) {
 	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID},
 	}}}
-	if _, err := c.ConfigMaps("default").Create(t.Context(), owned, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.ConfigMaps("default").Create(t.Context(), owned, metav1.CreateOptions{})
+	must(t, err)
 	must(t, c.Pods("default").Delete(t.Context(), owner.Name, metav1.DeleteOptions{}))
 	eventually(t, "wait for the garbage collector", func(ctx context.Context) error {
 		_, err := c.ConfigMaps("default").Get(ctx, owned.Name, metav1.GetOptions{})

@@ -66,9 +66,7 @@ func newBench(t *testing.T, kind NetworkKind) *bench {
 	must(t, err)
 	t.Cleanup(func() {
 		b.launcher.close()
-		if err := b.network.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, b.network.close())
 	})
 	for _, zone := range benchZones {
 		b.state.vip[zone] = benchZones
@@ -83,9 +81,7 @@ func newBench(t *testing.T, kind NetworkKind) *bench {
 // apply brings the network into the bench's state.
 func (b *bench) apply() {
 	b.t.Helper()
-	if err := b.network.apply(b.t.Context(), b.state.clone()); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.network.apply(b.t.Context(), b.state.clone()))
 }
 
 // start runs a helper in a zone until the test ends.
@@ -96,14 +92,8 @@ func (b *bench) start(zone, role string, args ...string) *helper {
 		name: role, argv: b.network.inside(zone, append([]string{os.Args[0]}, args...)),
 		env: []string{roleVariable + "=" + role}, stdout: output, stderr: filepath.Join(b.dir, role+".log"),
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() {
-		if err := task.kill(context.Background()); err != nil {
-			b.t.Error(err)
-		}
-	})
+	must(b.t, err)
+	b.t.Cleanup(func() { must(b.t, task.kill(context.Background())) })
 	return &helper{t: b.t, task: task, output: output}
 }
 

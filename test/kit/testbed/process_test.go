@@ -45,9 +45,7 @@ func obeys(t *testing.T, program *Process) {
 	must(t, program.Terminate())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := program.Wait(ctx); err != nil {
-		t.Errorf("the program ended with %v, want a clean end", err)
-	}
+	must(t, program.Wait(ctx))
 	all := program.Output()
 	if all[0] != "beat 0" || all[len(all)-1] != "bye" || len(all) < resumed {
 		t.Errorf("of %d lines the first is %q and the last %q", len(all), all[0], all[len(all)-1])

@@ -14,9 +14,7 @@ import (
 func TestTheProgramsOfEnvtestAreTakenFirst(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"etcd", "kube-apiserver"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // it is a program
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755)) //nolint:gosec // it is a program
 	}
 	t.Setenv(AssetsVariable, dir)
 	found, err := Found()

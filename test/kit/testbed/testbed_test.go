@@ -31,11 +31,7 @@ func startBed(t *testing.T, config Config) *Testbed {
 	config.Progress = t.Output()
 	bed, err := Start(t.Context(), config)
 	must(t, err)
-	t.Cleanup(func() {
-		if err := bed.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must(t, bed.Close()) })
 	return bed
 }
 
@@ -140,9 +136,7 @@ func TestProgramsObeyAndCloseLeavesNothing(t *testing.T) {
 		obeys(t, startBeat(t, bed, "zb"))
 		program := startBeat(t, bed, "za")
 		must(t, bed.Close())
-		if err := bed.Close(); err != nil {
-			t.Errorf("closing again: %v", err)
-		}
+		must(t, bed.Close()) // again
 		<-program.Done()
 		if _, err := os.Stat(bed.Dir()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the state directory %s is still there (%v)", bed.Dir(), err)
