@@ -102,12 +102,7 @@ func (w *LongWarning) See(log logr.Logger, lock locks.Description, r locks.Recor
 	if d >= 0 && d <= MaxDuration || w.warned.Swap(int64(d)) == int64(d) {
 		return
 	}
-	mend := "if no holder is alive, set the " + lock.Kind + "'s leaseDurationSeconds to 1 and its renewTime to the present time by hand"
-	if d < 0 {
-		log.Info("the record names a holder but no lease duration: nobody takes the lock, because nobody knows how long the holder leads; "+mend,
-			"lock", lock.String(), "holder", r.Holder)
-		return
-	}
-	log.Info("the lease duration on record is unusually long: if the holder dies, nobody leads for that long; "+mend,
-		"lock", lock.String(), "leaseDuration", d)
+	log.Info("the record says no lease duration or an unusually long one: so long nobody takes the lock after its holder has died; "+
+		"if no holder is alive, set the "+lock.Kind+"'s leaseDurationSeconds to 1 and its renewTime to the present time by hand",
+		"lock", lock.String(), "holder", r.Holder, "leaseDuration", r.LeaseDuration)
 }

@@ -48,10 +48,7 @@ func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
 }
 
 func (o *Observer) mayAsk() bool {
-	if o.exists {
-		return !o.watchMaySkip
-	}
-	return o.self.WaitOnAbsent
+	return o.exists && !o.watchMaySkip || !o.exists && o.self.WaitOnAbsent
 }
 
 // PastUnknown is what a record says while its holder may not lead yet.

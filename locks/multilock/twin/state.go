@@ -71,18 +71,12 @@ func (s *twinState) record() (r locks.Record, partial bool) {
 	case l.Holder == "":
 		return s.lengthened(s.halfReleased(g)), true
 	case g.Holder == "":
-		return s.lengthened(s.cured(l)), true
+		if s.governing.Version.Number > s.legacy.Version.Number && g.LeaseDuration > time.Second { // a release leaves one second
+			l.RenewTime = g.RenewTime // a person said for how long the holder before l may go on, and when (S3)
+		}
+		return s.lengthened(l), true
 	}
 	return s.disputed(), false
-}
-
-// cured is l, as of the time when a person said on the emptied governing record for how long the holder before l may
-// go on (S3). A release leaves one second.
-func (s *twinState) cured(l locks.Record) locks.Record {
-	if g := s.governing; g.Version.Number > s.legacy.Version.Number && g.Record.LeaseDuration > time.Second {
-		l.RenewTime = g.Record.RenewTime
-	}
-	return l
 }
 
 // lengthened returns r with the longer lease. If somebody emptied the other side by hand,

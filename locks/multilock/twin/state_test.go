@@ -91,7 +91,8 @@ func TestS3ADurationThatAPersonSetsOnAnEmptiedLeaseFreesTheLockAfterIt(t *testin
 	l := ours("L", 2)
 	for set, want := range map[time.Duration]bool{0: false, time.Second: false, 2 * time.Second: true} {
 		at := func(number uint64) locks.Version { return locks.Version{Number: number, Opaque: number} }
-		s := twinState{governing: locks.Snapshot{Version: at(3), Record: emptied(ours("Z", 9), set)}, legacy: locks.Snapshot{Version: at(2), Record: l}}
+		g := locks.Snapshot{Version: at(3), Record: emptied(ours("Z", 9), set)}
+		s := twinState{governing: g, legacy: locks.Snapshot{Version: at(2), Record: l}}
 		if r, _ := s.record(); r.Holder != "L" || r.SameRenewal(l) == want {
 			t.Errorf("%v: %+v is another renewal than before: want %v", set, r, want)
 		}

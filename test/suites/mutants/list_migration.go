@@ -304,12 +304,10 @@ var ofMigrations = []mutant{
 		"locks/multilock/twin/state.go", `return s.disputed(), false`, `return g, false`,
 		"locks/multilock/twin/TestWhatTwoRecordsReadAs"},
 	{"twin", "one free side makes both free",
-		"locks/multilock/twin/state.go", `case g.Holder == "":
-		return s.lengthened(s.cured(l)), true`, `case g.Holder == "":
-		return g, true`,
+		"locks/multilock/twin/state.go", `		return s.lengthened(l), true`, `		return g, true`,
 		"locks/multilock/twin/TestWhatTwoRecordsReadAs"},
 	{"S3", "an emptied Lease frees the lock although nobody said for how long its holder leads",
-		"locks/multilock/twin/state.go", `g.Record.LeaseDuration > time.Second {`, `true {`,
+		"locks/multilock/twin/state.go", ` && g.LeaseDuration > time.Second {`, ` {`,
 		"locks/multilock/twin/TestS3ADurationThatAPersonSetsOnAnEmptiedLeaseFreesTheLockAfterIt"},
 	{"S3", "a leader whose renewals show on the legacy record alone is taken over",
 		"locks/multilock/twin/both.go", `if from.isTorn() && from.governing.Record.Holder != r.Holder {`, `if false {`,

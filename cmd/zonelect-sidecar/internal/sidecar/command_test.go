@@ -356,38 +356,6 @@ func TestACommandThatEndsByItselfEndsTheSidecarWithItsCode(t *testing.T) {
 	}
 }
 
-// TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy, after a LeaseDuration.
-func TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy(t *testing.T) {
-	b, said := newBench(t, ""), make(chan struct{})
-	b.options.command, b.options.address = nil, free()
-	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 200 * time.Millisecond, Exclusive: true}
-	tell := sync.OnceFunc(func() { close(said) })
-	b.server.Stored = func(_ *http.Request, _ string, _, after apitest.Object) {
-		if strings.Contains(string(apitest.Marshal(after)), "no program has asked for 2s") {
-			tell()
-		}
-	}
-	var ctx context.Context
-	ctx, b.stop = context.WithCancel(t.Context())
-	go func() { b.over <- b.options.run(ctx, b.signals); close(b.over) }()
-	<-said
-}
-
-// TestATakenPortIsAnErrorThatNamesTheFlag.
-func TestATakenPortIsAnErrorThatNamesTheFlag(t *testing.T) {
-	taken := httptest.NewServer(nil)
-	defer taken.Close()
-	for _, flag := range []string{"--address", "--metrics-bind-address"} {
-		b := newBench(t, roleObey)
-		if b.options.address = taken.Listener.Addr().String(); flag != "--address" {
-			b.options.address, b.options.metrics = "", b.options.address
-		}
-		if err := b.options.run(t.Context(), b.signals); err == nil || !strings.Contains(err.Error(), "choose a free port with "+flag) {
-			t.Errorf("it ends with: %v", err)
-		}
-	}
-}
-
 func TestACommandThatCannotBeStartedLeavesTheLock(t *testing.T) {
 	b := newBench(t, roleObey)
 	b.options.command = []string{t.TempDir()}

@@ -6,11 +6,18 @@
 package sidecar
 
 import (
+	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
 )
 
 const named = "--leader-elect-resource-name=l"
@@ -89,5 +96,37 @@ func TestTheEnvironmentSetsWhatTheFlagsDoNot(t *testing.T) {
 	timed := o.Timing.LeaseDuration == 17*time.Second && o.Timing.StopGrace == 3*time.Second && o.Timing.StopTimeout == 7*time.Second
 	if err != nil || o.Name != "ours" || !o.ExitOnOverrun || !timed {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy, after a LeaseDuration.
+func TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy(t *testing.T) {
+	b, said := newBench(t, ""), make(chan struct{})
+	b.options.command, b.options.address = nil, free()
+	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: time.Second / 5, Exclusive: true}
+	tell := sync.OnceFunc(func() { close(said) })
+	b.server.Stored = func(_ *http.Request, _ string, _, after apitest.Object) {
+		if strings.Contains(string(apitest.Marshal(after)), "no program has asked for 2s") {
+			tell()
+		}
+	}
+	var ctx context.Context
+	ctx, b.stop = context.WithCancel(t.Context())
+	go func() { b.over <- b.options.run(ctx, b.signals); close(b.over) }()
+	<-said
+}
+
+// TestATakenPortIsAnErrorThatNamesTheFlag.
+func TestATakenPortIsAnErrorThatNamesTheFlag(t *testing.T) {
+	taken := httptest.NewServer(nil)
+	defer taken.Close()
+	for _, flag := range []string{"--address", "--metrics-bind-address"} {
+		b := newBench(t, roleObey)
+		if b.options.address = taken.Listener.Addr().String(); flag != "--address" {
+			b.options.address, b.options.metrics = "", b.options.address
+		}
+		if err := b.options.run(t.Context(), b.signals); err == nil || !strings.Contains(err.Error(), "choose a free port with "+flag) {
+			t.Errorf("it ends with: %v", err)
+		}
 	}
 }
