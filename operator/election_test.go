@@ -138,6 +138,24 @@ func TestBecomeLeadsUntilDoneReleases(t *testing.T) {
 	}
 }
 
+// TestBecomeIsOverWithItsTerm, whatever ends that: there is no second term.
+func TestBecomeIsOverWithItsTerm(t *testing.T) {
+	server, o := inPod(t)
+	leading, done, err := o.Become(t.Context(), "op")
+	must(t, err)
+	server.Change(leasePath, func(lease apitest.Object) {
+		lease["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/phase"] = "legacy"
+	})
+	<-leading.Done()
+	over := make(chan struct{})
+	go func() { done(); close(over) }()
+	select {
+	case <-over:
+	case <-time.After(2 * time.Minute):
+		t.Errorf("after %v it campaigns on", context.Cause(leading))
+	}
+}
+
 func TestBecomeGivesUpWithItsContext(t *testing.T) {
 	_, o := inPod(t)
 	_, done, err := o.Become(t.Context(), "op")

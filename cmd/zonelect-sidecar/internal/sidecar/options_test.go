@@ -103,7 +103,7 @@ func TestTheEnvironmentSetsWhatTheFlagsDoNot(t *testing.T) {
 func TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy(t *testing.T) {
 	b, said := newBench(t, ""), make(chan struct{})
 	b.options.command, b.options.address = nil, free()
-	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: time.Second / 5, Exclusive: true}
+	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 200e6, Exclusive: true}
 	tell := sync.OnceFunc(func() { close(said) })
 	b.server.Stored = func(_ *http.Request, _ string, _, after apitest.Object) {
 		if strings.Contains(string(apitest.Marshal(after)), "no program has asked for 2s") {
