@@ -110,16 +110,6 @@ func (f *following) answered(a answer) bool {
 		f.readFirst(now)
 		return false
 	}
-	f.noteAnswer(a, now)
-	if a.op == opRead {
-		f.answeredRead(a, now)
-		return f.shownToHaveWon(a, now)
-	}
-	return f.answeredClaim(a, now)
-}
-
-// noteAnswer notes what an answer says about its connection and the API.
-func (f *following) noteAnswer(a answer, now time.Time) {
 	if !a.failed() {
 		f.outage.Answered(now)
 	} else {
@@ -130,6 +120,11 @@ func (f *following) noteAnswer(a answer, now time.Time) {
 			f.outage.Missed(a.sent.awake)
 		}
 	}
+	if a.op == opRead {
+		f.answeredRead(a, now)
+		return f.shownToHaveWon(a, now)
+	}
+	return f.answeredClaim(a, now)
 }
 
 // answeredClaim handles the answer to an acquisition and reports whether it won.

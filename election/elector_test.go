@@ -243,7 +243,7 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 		time.Sleep(time.Second)
 		a.link.Set(lockstest.Fault{})
 		time.Sleep(10 * time.Second)
-		s.write(func(r *locks.Record) { r.Holder = "thief" })
+		s.write(steal)
 		s.loses(a, 0)
 	})
 }

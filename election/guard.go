@@ -55,14 +55,13 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	forget := context.AfterFunc(term.trust.over, func() { cancel(term.untrusted(true)) })
+	done := func() { forget(); cancel(nil) }
 	resp, err := g.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		forget()
-		err = reason(ctx, err)
-		cancel(nil)
-		return nil, err
+		done()
+		return nil, reason(ctx, err)
 	}
-	body := &guardedBody{resp.Body, ctx, func() { forget(); cancel(nil) }}
+	body := &guardedBody{resp.Body, ctx, done}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		if _, writable := resp.Body.(io.Writer); !writable {
 			body.done() // somebody below keeps the connection, as client-go's executors do

@@ -176,7 +176,7 @@ func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 		if seen {
 			s.write(take)
 			a.Loses()
-			s.write(func(r *locks.Record) { r.Holder = "" })
+			s.write(emptied)
 		} else {
 			s.write(func(r *locks.Record) { take(r); r.Holder = "" })
 			a.Loses()

@@ -31,8 +31,7 @@ func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
 			func(_ *stage, a *seat) { a.Stop(); _ = a.Wait() }, func(_ *stage, a *seat) { a.Start() },
 		},
 	}, func(s *stage, does struct{ before, after func(*stage, *seat) }) {
-		a := s.start("a")
-		a.Leads()
+		a := s.leader("a")
 		time.Sleep(interval + interval/2)
 		b := s.start("b")
 		b.SetStopTime(b.Timing().StopGrace)
@@ -165,9 +164,8 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 					s.write(func(r *locks.Record) { *r = old })
 					synctest.Wait()
 				})
-				if err := a.Wait(); err != nil || s.record().Holder != "a" {
-					t.Errorf("Run returned %v, and the record is %+v", err, s.record())
-				}
+				s.ends(a)
+				s.holds("then", "a")
 			})
 		})
 	}

@@ -338,7 +338,7 @@ func TestS6OneRequestAtATime(t *testing.T) {
 
 func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
-		s.write(func(r *locks.Record) { r.Holder = "thief" })
+		s.write(steal)
 		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
 		if !errors.Is(cause, election.ErrLost) || cause.Error() != "leadership lost: somebody else took it: the lock is held by thief" {

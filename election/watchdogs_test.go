@@ -55,7 +55,7 @@ func watched(overruns chan<- overran) func(*election.Config) {
 func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
 	each(t, map[string]func(*stage, *seat){
 		"the API fails":    func(_ *stage, a *seat) { a.link.Set(lockstest.Fault{Err: errors.New("503")}) },
-		"the lock is lost": func(s *stage, _ *seat) { s.write(func(r *locks.Record) { r.Holder = "thief" }) },
+		"the lock is lost": func(s *stage, _ *seat) { s.write(steal) },
 	}, func(s *stage, trouble func(*stage, *seat)) {
 		overruns := make(chan overran, 10)
 		log := newPipe(s)

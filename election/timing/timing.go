@@ -146,10 +146,10 @@ func (t Timing) inRange() error {
 }
 
 func (t Timing) wholeSeconds() error {
-	if t.LeaseDuration%time.Second == 0 && t.LeaseDuration >= time.Second {
+	if t.LeaseDuration%time.Second == 0 {
 		return nil
 	}
-	up := max(time.Second, t.LeaseDuration.Truncate(time.Second)+time.Second)
+	up := t.LeaseDuration.Truncate(time.Second) + time.Second
 	return fmt.Errorf("%w: LeaseDuration is %v, the record holds whole seconds only: use %v", ErrInvalid, t.LeaseDuration, up)
 }
 

@@ -87,15 +87,6 @@ func TestAPodIsNamedByTheFirstThatKnows(t *testing.T) {
 			want: Self{PodName: "pod-9"},
 			says: "UID is not known",
 		},
-		"the host": {
-			env: inCluster, token: "opaque",
-			want: Self{PodName: "host-1"},
-			says: "the pod's name is not known",
-		},
-		"the environment": {
-			env: env, token: "opaque",
-			want: Self{PodName: "pod-1", PodUID: "11111111", Namespace: "ns-1", Node: "node-1"},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, tc.env)

@@ -183,13 +183,6 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNothingThereIsAbsent(t *testing.T) {
-	_, m := newMap(t)
-	if r := mustRead(t, m); r.Kind != Absent || r.Number != 0 {
-		t.Errorf("read %+v", r)
-	}
-}
-
 func TestTheWatchPassesBookmarksOn(t *testing.T) {
 	m, err := New(Config{Namespace: "ns", Name: "lock", Core: apitest.Wire(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}`)

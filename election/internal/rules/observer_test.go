@@ -11,25 +11,28 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
+// at is a record at a version of one object.
+func at(number uint64, r locks.Record) locks.Snapshot {
+	return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: r}, Record: r}
+}
+
 // TestS3AnOlderStateIsNoNews: another API server shows what its cache has, which this candidate
 // has seen before, or which was before all that it has seen.
 func TestS3AnOlderStateIsNoNews(t *testing.T) {
 	const lease = 15 * time.Second
 	start := time.Now()
-	at := func(number uint64, holder string, renewed time.Duration) locks.Snapshot {
-		return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: number}, Record: locks.Record{
-			Holder: holder, LeaseDuration: lease, AcquireTime: start, RenewTime: start.Add(renewed),
-		}}
+	held := func(number uint64, holder string, renewed time.Duration) locks.Snapshot {
+		return at(number, locks.Record{Holder: holder, LeaseDuration: lease, AcquireTime: start, RenewTime: start.Add(renewed)})
 	}
-	released := at(3, "", time.Second)
+	released := held(3, "", time.Second)
 	released.Record.LeaseDuration = time.Second
 	o := NewObserver(Self{Identity: "b", Lease: lease})
-	o.Observe(at(4, "a", 2*time.Second), start)
-	o.Observe(at(5, "a", 4*time.Second), start.Add(2*time.Second))
+	o.Observe(held(4, "a", 2*time.Second), start)
+	o.Observe(held(5, "a", 4*time.Second), start.Add(2*time.Second))
 	want, _ := o.Free()
 	for what, s := range map[string]locks.Snapshot{
-		"the renewal before": at(4, "a", 2*time.Second), "the last renewal": at(5, "a", 4*time.Second),
-		"another holder": at(2, "c", 0), "a release": released, "no object yet": {Version: locks.Version{Number: 1}},
+		"the renewal before": held(4, "a", 2*time.Second), "the last renewal": held(5, "a", 4*time.Second),
+		"another holder": held(2, "c", 0), "a release": released, "no object yet": {Version: locks.Version{Number: 1}},
 	} {
 		e, now := locks.Event{Snapshot: s, Gapless: true}, start.Add(4*time.Second)
 		if o.Observe(s, now) || o.ObserveEvent(e, s.Version.Number-1, now) {
@@ -46,10 +49,10 @@ func TestS2AFormerHolderWaitsALeaseForItsOwnRestoredRecord(t *testing.T) {
 	const lease = 15 * time.Second
 	start := time.Now()
 	held := func(number uint64, holder string) locks.Snapshot {
-		return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: number}, Record: locks.Record{
+		return at(number, locks.Record{
 			Holder: holder, LeaseDuration: lease, AcquireTime: start.Add(time.Duration(number) * time.Second), RenewTime: start,
 			Details: locks.Details{Holder: holder, Nonce: holder},
-		}}
+		})
 	}
 	for followed, want := range map[bool]time.Duration{true: lease, false: 0} {
 		o := NewObserver(Self{Identity: "a", Nonce: "a", Lease: lease})
@@ -73,12 +76,7 @@ func TestS2AFormerHolderWaitsALeaseForItsOwnRestoredRecord(t *testing.T) {
 func TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew(t *testing.T) {
 	const lease = 15 * time.Second
 	start := time.Now()
-	at := func(number uint64) locks.Snapshot {
-		return locks.Snapshot{
-			Version: locks.Version{Number: number, UID: "u", Opaque: number},
-			Record:  locks.Record{Holder: "a", LeaseDuration: lease, RenewTime: start, Details: locks.Details{Holder: "a", Token: 4}},
-		}
-	}
+	r := locks.Record{Holder: "a", LeaseDuration: lease, RenewTime: start, Details: locks.Details{Holder: "a", Token: 4}}
 	o := NewObserver(Self{Identity: "b", Lease: lease})
 	for _, step := range []struct {
 		number uint64
@@ -89,9 +87,9 @@ func TestS3ARenewalThatOnlyAReadShowsAgainIsWaitedForAnew(t *testing.T) {
 		{7, false, lease + 10*time.Second}, {8, true, lease + 30*time.Second},
 	} {
 		if now := start.Add(10 * time.Second * time.Duration(step.number-5)); step.read {
-			o.ObserveRead(at(step.number), o.Newest().Version, false, now)
+			o.ObserveRead(at(step.number, r), o.Newest().Version, false, now)
 		} else {
-			o.ObserveEvent(locks.Event{Snapshot: at(step.number), Gapless: true}, step.number-1, now)
+			o.ObserveEvent(locks.Event{Snapshot: at(step.number, r), Gapless: true}, step.number-1, now)
 		}
 		if free, _ := o.Free(); free.At.Sub(start) != step.want {
 			t.Errorf("after %+v it is free after %v", step, free.At.Sub(start))
@@ -207,15 +205,12 @@ func TestWhatARecordSaysOfACandidateReadsBackAsItIs(t *testing.T) {
 // found none, and was answered first.
 func TestS6AnEarlierReadRevivesNoDeletedRecord(t *testing.T) {
 	o, now := NewObserver(Self{Identity: "me", Lease: time.Second}), time.Unix(0, 0)
-	there := locks.Snapshot{
-		Version: locks.Version{Number: 10, UID: "1", Opaque: true},
-		Record:  locks.Record{Holder: "you", LeaseDuration: time.Second},
-	}
+	there := at(10, locks.Record{Holder: "you", LeaseDuration: time.Second})
 	o.Observe(there, now)
 	gone := locks.Snapshot{}
 	o.ObserveRead(gone, there.Version, false, now)
 	renewed, anew := there, there
-	renewed.Version.Number, anew.Version.Number, anew.Version.UID = 11, 12, "2"
+	renewed.Version.Number, anew.Version.Number, anew.Version.UID = 11, 12, "v"
 	for _, s := range []locks.Snapshot{there, renewed} {
 		for _, asOf := range []locks.Version{{}, {Number: 8}, there.Version} {
 			if o.ObserveRead(s, asOf, false, now) || o.Newest().Version.Exists() {
@@ -240,7 +235,7 @@ func TestS4WhoSawARecordOnALockThatSkipsStatesHasWaitedBefore(t *testing.T) {
 		o.ObserveEvent(locks.Event{Bookmark: true}, 0, now)
 		if saw {
 			r := locks.Record{Holder: "b", LeaseDuration: 15 * time.Second}
-			o.Observe(locks.Snapshot{Version: locks.Version{Number: 1, UID: "u", Opaque: r}, Record: r}, now)
+			o.Observe(at(1, r), now)
 			o.Observe(locks.Snapshot{Version: locks.Version{Number: 2}}, now)
 		}
 		if _, r := o.Takeover(locks.Candidate{Identity: "a"}, now); r.Details.Waits != want {

@@ -16,19 +16,15 @@ import (
 // acquisition is the record that takes the lock. It replaces everything that
 // base says about another holder (S11).
 func acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
-	r := locks.Record{
+	return locks.Record{
 		Holder:        me.Identity,
 		LeaseDuration: lease,
 		AcquireTime:   wall,
-		Transitions:   base.Transitions,
+		RenewTime:     after(base.RenewTime, wall),
+		Transitions:   min(base.Transitions, math.MaxInt32-1) + 1,
 		Details:       DetailsOf(me),
 		Evacuated:     base.Evacuated,
 	}
-	if r.Transitions < math.MaxInt32 {
-		r.Transitions++
-	}
-	r.RenewTime = after(base.RenewTime, wall)
-	return r
 }
 
 // PreviousOf is what an acquisition that is sent at now says about who led before.

@@ -50,7 +50,7 @@ func TestS3AReleaseIsBelievedByTheTokenOfTheTermItEnds(t *testing.T) {
 	} {
 		o := NewObserver(Self{Identity: "me", Lease: lease})
 		for i, r := range []locks.Record{row.was, row.is} {
-			o.Observe(locks.Snapshot{Version: locks.Version{Number: uint64(i + 20), UID: "u", Opaque: r}, Record: r}, start)
+			o.Observe(at(uint64(i+20), r), start)
 		}
 		free, _ := o.Free()
 		if believed := free.Cause == status.CauseReleased; believed != row.believed || !believed && free.At.Before(start.Add(lease)) {
@@ -65,9 +65,6 @@ func TestS3AReleaseThatARestoredBackupShowsFreesNothing(t *testing.T) {
 	start := time.Now()
 	const lease = 15 * time.Second
 	term := locks.Record{Holder: "a", LeaseDuration: lease, RenewTime: start, Details: locks.Details{Holder: "a", Token: 17}}
-	at := func(number uint64, r locks.Record) locks.Snapshot {
-		return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: r}, Record: r}
-	}
 	o := NewObserver(Self{Identity: "me", Lease: lease})
 	seen := at(40, term)
 	o.Observe(seen, start)
@@ -100,7 +97,7 @@ func TestS3AReleaseThatWasPutBackOnANewObjectFreesNothing(t *testing.T) {
 		"client-go's, over one without renewal": {won, goRelease, false},
 	} {
 		o := NewObserver(Self{Identity: "me", Lease: lease})
-		o.Observe(locks.Snapshot{Version: locks.Version{Number: 20, UID: "u", Opaque: row}, Record: row.was}, start)
+		o.Observe(at(20, row.was), start)
 		o.Observe(locks.Snapshot{Version: locks.Version{Number: 21}}, start)
 		o.Observe(locks.Snapshot{Version: locks.Version{Number: 22, UID: "v", Opaque: row}, Record: row.is}, start)
 		if free, _ := o.Free(); !free.At.Before(start.Add(lease)) == row.believed {
@@ -143,11 +140,8 @@ func TestS3OnlyTheTermThatWasThereAtTheStartEndsWithThePredecessor(t *testing.T)
 	}
 	o := NewObserver(Self{Identity: "me", Lease: time.Minute})
 	o.Follow("mine/2")
-	at := func(number uint64) locks.Snapshot {
-		return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: number}, Record: mine}
-	}
-	o.Observe(at(9), start)
-	o.ObserveRead(at(3), at(9).Version, false, start)
+	o.Observe(at(9, mine), start)
+	o.ObserveRead(at(3, mine), at(9, mine).Version, false, start)
 	if free, _ := o.Free(); free.Cause == status.CauseDied {
 		t.Error("a restored backup is believed")
 	}
@@ -161,7 +155,7 @@ func TestS3AnAcquisitionOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T)
 	number := uint64(0)
 	sees := func(r locks.Record) time.Duration {
 		number++
-		o.Observe(locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: r}, Record: r}, start)
+		o.Observe(at(number, r), start)
 		free, _ := o.Free()
 		return free.At.Sub(start)
 	}

@@ -87,10 +87,7 @@ func TestS4WhoListensLateMissesNoState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
 		twin, _, _ := p.twin()
-		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := p.write(twin, locks.Version{}, ours("a", 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		events, ended := make(chan locks.Event), make(chan struct{})
 		go func() {
