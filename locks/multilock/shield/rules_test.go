@@ -203,7 +203,7 @@ func TestM4TheShieldGoesUpOnlyWhenNoLegacyPodIsLeft(t *testing.T) {
 func TestM5TheShieldIsArmedByACountThatCameAfterIt(t *testing.T) {
 	s := holder(absent(1))
 	s.tallies()
-	_ = s.observe(shield(2, false, me), start)
+	_ = s.observeWrite(shield(2, false, me), start)
 	s.wants(t, "counted before it was up", count)
 	s.tallies()
 	_ = s.observe(shield(3, false, me, other), start)

@@ -28,6 +28,7 @@ type state struct {
 	record        ownerref.Record  // the ConfigMap in the legacy lock's place, as far as is known; zero before it was read
 	presumed      []ownerref.Owner // those in the last shield that was seen
 	known         bool             // record is current
+	foundNothing  bool             // record is of a read that found nothing, which has no version
 	owners        shieldmap.State  // its Seen lists the legacy owners that were seen
 	readAt        time.Time        // when the newest read of record was sent
 
@@ -152,6 +153,9 @@ func (s *state) observe(r ownerref.Record, now time.Time) error {
 	if !s.gap {
 		s.shown = r.UID
 	}
+	if s.foundNothing && s.duty != member {
+		s.known = false // the event may show what was before the read
+	}
 	return s.observeNewer(r, now)
 }
 
@@ -178,16 +182,19 @@ func (s *state) observeNewer(r ownerref.Record, now time.Time) error {
 // observeRead records the answer to a read. sent is when it was sent, and asOf the newest
 // version known then.
 func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
-	s.readAt = sent
 	r = s.identify(r)
-	if r.Kind == ownerref.Absent {
+	switch overtaken := s.record.Number > asOf; {
+	case r.Kind == ownerref.Absent && overtaken:
+		return nil // nobody knows which came first: the watch may show the past
+	case r.Kind == ownerref.Absent:
 		r.Number = asOf
-	}
-	if s.record.Number > asOf && s.record.Number > r.Number {
+	case overtaken && s.record.Number > r.Number:
+		s.readAt = sent
 		return s.observeWrite(r, now)
 	}
+	s.readAt = sent
 	s.setRecord(r, now)
-	s.known = true
+	s.known, s.foundNothing = true, r.Kind == ownerref.Absent
 	if s.duty == adopting {
 		s.floor = r.Number
 	}
@@ -230,7 +237,7 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 		// presence too (M7).
 		s.inside, s.outside, s.settled = inside, now, now.Add(settle)
 	}
-	s.record = r
+	s.record, s.foundNothing = r, false
 	s.stage = s.stage.Later(r.Stage)
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Presumed

@@ -57,6 +57,14 @@ func TestM6AWatchThatBeginsAnewWithAnOlderStateProvesNothing(t *testing.T) {
 	}
 	_ = s.observeRead(ownedBy(legacy, 24), 24, start, start)
 	s.wants(t, "after a read that shows the newest", count)
+	s = &state{me: me, listed: true}
+	s.beginTerm(start)
+	_ = s.observe(sealed(9, 1), start)
+	_ = s.observeRead(absent(0), 0, start, start)
+	s.wants(t, "after a read that found nothing, and an older event meanwhile", read)
+	s = holder(absent(0)).in(record.PhaseSealed, 1)
+	_ = s.observe(sealed(9, 1), start)
+	s.wants(t, "after a read that found nothing, and an older event after it", read)
 }
 
 // TestM7AShieldMadeAnewIsWaitedForAgain, and so is a recreated presence: another may have

@@ -142,6 +142,7 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 	if want := len(kustomized(t, "mode-auto")) + 2; len(all) != want { // a Role and a binding
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
+	bindingsAreOf(t, renamed(t, "billing-v2", "invoices", "dead-nodes"), "billing-v2", "invoices") // without the account itself
 	all = manifests.Kustomize(t, "../../../examples/another-name")
 	isRenamed(t, all, "billing", "invoices", "billing-lock")
 	if want := len(kustomized(t, "base")); len(all) != want {
