@@ -112,8 +112,7 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 		token = bound{}
 	}
 	if s.PodName = cmp.Or(s.PodName, token.Pod.Name, env.Name); s.PodName == "" {
-		log.Info("the pod's name is not known: using the host name, which is wrong with hostNetwork; "+remedy("POD_NAME", "name"),
-			"hostName", host)
+		log.Info("the pod's name is not known: using the host name, which is wrong with hostNetwork; " + remedy("POD_NAME", "name"))
 		s.PodName = host
 	}
 	if own := token.Pod; own.Name != "" && (env.Name != "" && env.Name != own.Name || env.UID != "" && env.UID != own.UID) {
@@ -150,8 +149,7 @@ func (s *Self) outside(log logr.Logger, host string) {
 	user, namespace := kubeconfigUser()
 	s.Namespace = cmp.Or(s.Namespace, namespace)
 	s.Node = cmp.Or(s.Node, os.Getenv(envNode))
-	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): the identity names the host and the kubeconfig's user",
-		"hostName", host, "user", user, "namespace", s.Namespace)
+	log.Info("not in a pod: neither POD_NAME nor KUBERNETES_SERVICE_HOST is set", "user", user)
 	s.identify(host, user)
 }
 

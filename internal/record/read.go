@@ -95,14 +95,14 @@ type LongWarning struct {
 // See warns of r's duration if that is above [MaxDuration], or if there is none although the
 // record has a holder, and it was not warned of just before.
 func (w *LongWarning) See(log logr.Logger, lock locks.Description, r locks.Record) {
-	d := r.LeaseDuration
+	d := int64(r.LeaseDuration)
 	if d <= 0 && r.Holder != "" {
 		d = -1
 	}
-	if d >= 0 && d <= MaxDuration || w.warned.Swap(int64(d)) == int64(d) {
+	if d >= 0 && d <= int64(MaxDuration) || w.warned.Swap(d) == d {
 		return
 	}
 	log.Info("the record says no lease duration or an unusually long one: so long nobody takes the lock after its holder has died; "+
-		"if no holder is alive, set the "+lock.Kind+"'s leaseDurationSeconds to 1 and its renewTime to the present time by hand",
-		"lock", lock.String(), "holder", r.Holder, "leaseDuration", r.LeaseDuration)
+		"if no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand",
+		"lock", lock.String(), "leaseDuration", r.LeaseDuration)
 }

@@ -153,9 +153,7 @@ func (s *state) observe(r ownerref.Record, now time.Time) error {
 	if !s.gap {
 		s.shown = r.UID
 	}
-	if s.foundNothing && s.duty != member {
-		s.known = false // the event may show what was before the read
-	}
+	s.known = s.known && (s.duty == member || !s.foundNothing) // the event may show what was before that read
 	return s.observeNewer(r, now)
 }
 
@@ -183,16 +181,16 @@ func (s *state) observeNewer(r ownerref.Record, now time.Time) error {
 // version known then.
 func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
 	r = s.identify(r)
-	switch overtaken := s.record.Number > asOf; {
-	case r.Kind == ownerref.Absent && overtaken:
-		return nil // nobody knows which came first: the watch may show the past
-	case r.Kind == ownerref.Absent:
+	if r.Kind == ownerref.Absent {
+		if s.record.Number > asOf {
+			return nil // nobody knows which came first: the watch may show the past
+		}
 		r.Number = asOf
-	case overtaken && s.record.Number > r.Number:
-		s.readAt = sent
-		return s.observeWrite(r, now)
 	}
 	s.readAt = sent
+	if s.record.Number > max(asOf, r.Number) {
+		return s.observeWrite(r, now)
+	}
 	s.setRecord(r, now)
 	s.known, s.foundNothing = true, r.Kind == ownerref.Absent
 	if s.duty == adopting {

@@ -257,8 +257,7 @@ func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 			}
 			if err != nil && ctx.Err() == nil && err.Error() != trouble {
 				trouble = err.Error()
-				const left = "the phase is clean, but a candidate's record may still be on the legacy object: this candidate leads on"
-				t.config.Lease.Logger.Error(err, left)
+				t.config.Lease.Logger.Error(err, "the phase is clean, but a candidate's record may still be on the legacy object")
 			}
 		}
 		select {

@@ -71,7 +71,7 @@ func (s *twinState) record() (r locks.Record, partial bool) {
 	case l.Holder == "":
 		return s.lengthened(s.halfReleased(g)), true
 	case g.Holder == "":
-		if s.governing.Version.Number > s.legacy.Version.Number && g.LeaseDuration > time.Second { // a release leaves one second
+		if newer, _ := s.order(); newer.Holder == "" && g.LeaseDuration > time.Second { // a release leaves one second
 			l.RenewTime = g.RenewTime // a person said for how long the holder before l may go on, and when (S3)
 		}
 		return s.lengthened(l), true
