@@ -120,11 +120,10 @@ func TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy(t *testing.T) {
 func TestATakenPortIsAnErrorThatNamesTheFlag(t *testing.T) {
 	taken := httptest.NewServer(nil)
 	defer taken.Close()
-	for _, flag := range []string{"--address", "--metrics-bind-address"} {
+	at := taken.Listener.Addr().String()
+	for flag, o := range map[string]options{"--address": {address: at}, "--metrics-bind-address": {metrics: at}} {
 		b := newBench(t, roleObey)
-		if b.options.address = taken.Listener.Addr().String(); flag != "--address" {
-			b.options.address, b.options.metrics = "", b.options.address
-		}
+		b.options.address, b.options.metrics = o.address, o.metrics
 		if err := b.options.run(t.Context(), b.signals); err == nil || !strings.Contains(err.Error(), "choose a free port with "+flag) {
 			t.Errorf("it ends with: %v", err)
 		}
