@@ -257,7 +257,7 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 		}
 		w.run("evacuate", "zc", "--until", "2h")
 		if got := w.evacuated("alpha"); got != "zc=2000-01-01T02:11:10Z" {
-			t.Errorf("evacuated again, until a time, is %v", got)
+			t.Error(got)
 		}
 		w.run("restore", "zc")
 		if got := w.evacuated("alpha"); got != nil {
@@ -436,7 +436,7 @@ func TestARequestIsForTheLeaderThatWasSeen(t *testing.T) {
 		var out buffer
 		code := run(t.Context(), w.environment(way, genericiooptions.IOStreams{Out: &out, ErrOut: &out}), []string{"handover", "op"})
 		if code != exitRefused {
-			t.Errorf("exit code %d, %s", code, out.String())
+			t.Error(code, out.String())
 		}
 	})
 }

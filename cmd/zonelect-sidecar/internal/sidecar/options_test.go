@@ -125,7 +125,7 @@ func TestATakenPortIsAnErrorThatNamesTheFlag(t *testing.T) {
 		b := newBench(t, roleObey)
 		b.options.address, b.options.metrics = o.address, o.metrics
 		if err := b.options.run(t.Context(), b.signals); err == nil || !strings.Contains(err.Error(), "choose a free port with "+flag) {
-			t.Errorf("it ends with: %v", err)
+			t.Error(err)
 		}
 	}
 }

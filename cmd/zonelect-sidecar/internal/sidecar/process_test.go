@@ -65,7 +65,7 @@ func TestTheWholeGroupOfACommandIsAskedToStop(t *testing.T) {
 		t.Errorf("what the shell runs says %q", says.Text())
 	}
 	if <-p.gone; !p.reaped {
-		t.Error("signals go on to what may be another process by now")
+		t.Error("it counts as running")
 	}
 }
 
