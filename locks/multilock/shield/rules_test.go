@@ -397,11 +397,11 @@ func TestM11APodThatWasPresumedGoneAndIsHeardOfEndsTheTermAndTheShield(t *testin
 func TestM11ALeaderWatchesOverPodsThatArePresumedGone(t *testing.T) {
 	s := presuming()
 	s.pods = podCount{at: start, Count: legacypods.Count{Presumed: unreachable(false)}}
-	if got := s.wants(t, "just counted", idle); got.until.IsZero() || got.why == "" {
-		t.Errorf("it looks again at %v, and says %q", got.until, got.why)
+	if got := s.wants(t, "just counted", idle); !got.until.Equal(start.Add(s.recheck)) || got.why == "" {
+		t.Errorf("%+v", got)
 	}
 	if got := s.rules().next(start.Add(s.recheck)); got.do != count {
-		t.Errorf("later it would %v", got.do)
+		t.Error(got)
 	}
 	s.pods = podCount{at: start}
 	s.wants(t, "it is gone indeed", forget)
