@@ -269,7 +269,7 @@ func (r *run) release(token uint64, trace string, held moment, handover locks.Ha
 			if r.observer.Unproven(time.Now()) {
 				return false // somebody who may still lead has not given it up
 			}
-			if !r.observer.Holds() {
+			if !r.observer.Holds() || token == 0 && base.Record.Details.Token != 0 { // of a term, which somebody put back
 				// An earlier try may have landed without an answer: nobody else could
 				// have the lock so soon if it had not.
 				return released || token != 0 && lost && base.Record.Holder != ""

@@ -108,7 +108,7 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 	mounts, _ := os.ReadFile(mountsFile) // elsewhere than on Linux there is none
 	if in := mountedPod(string(mounts)); in != "" && token.Pod.UID != "" && in != token.Pod.UID {
 		log.Info("the token names another pod than the one this process runs in, as a copied token does: ignoring that pod",
-			"pod", token.Pod.Name, "uid", token.Pod.UID, "runsIn", in)
+			"uid", token.Pod.UID, "runsIn", in)
 		token = bound{}
 	}
 	if s.PodName = cmp.Or(s.PodName, token.Pod.Name, env.Name); s.PodName == "" {
@@ -117,7 +117,7 @@ func (s *Self) inPod(cfg *rest.Config, log logr.Logger, host string) {
 	}
 	if own := token.Pod; own.Name != "" && (env.Name != "" && env.Name != own.Name || env.UID != "" && env.UID != own.UID) {
 		log.Info("POD_NAME or POD_UID names another pod than the token does: the token counts; set both by the downward API, or neither",
-			"pod", own.Name, "uid", own.UID, "POD_NAME", env.Name, "POD_UID", env.UID)
+			"pod", own.Name, "POD_NAME", env.Name, "POD_UID", env.UID)
 	}
 	for _, n := range []named{token.Pod, env} {
 		if n.Name == "" || n.Name == s.PodName {
