@@ -162,11 +162,11 @@ func (r *run) publishHolder() {
 func (f *following) withdraw() {
 	settled := f.settle()
 	open := f.exchange.open // of which some may have been settled
-	switch kept := f.keptTerm; {
-	case !settled: // a write may still land
-	case len(open) > 0:
-		_ = f.release(0, "", open[len(open)-1].sent, locks.Handover{}, true) // release has reported its problems itself
-	case kept != nil:
+	if !settled {
+		return // a write may still land
+	}
+	given := len(open) > 0 && f.release(0, "", open[len(open)-1].sent, locks.Handover{}, true)
+	if kept := f.keptTerm; kept != nil && !given { // release has reported its problems itself
 		_ = f.release(kept.term.Token, kept.trace, kept.last.sent, locks.Handover{}, true)
 	}
 }

@@ -222,3 +222,22 @@ func TestS5AnAcquisitionIsNotReleasedOnceItsLeaseMayHaveRunOut(t *testing.T) {
 		})
 	}
 }
+
+// TestS5AnUnansweredAcquisitionGivesNoEarlierTermUp: its lease may have run out, and a hand may have put its record back.
+func TestS5AnUnansweredAcquisitionGivesNoEarlierTermUp(t *testing.T) {
+	for after, want := range map[time.Duration]string{0: "", lease: "a"} {
+		scenario(t, func(s *stage) {
+			a := s.leader("a")
+			time.Sleep(interval * 3 / 2) // the record has a token
+			a.link.Set(lockstest.Fault{Hang: true})
+			a.Loses()
+			time.Sleep(after)
+			a.link.Set(lockstest.Fault{LoseWrites: true})
+			time.Sleep(interval)
+			a.Stop()
+			a.link.Set(lockstest.Fault{})
+			time.Sleep(lease)
+			s.holds("then", want)
+		})
+	}
+}

@@ -97,9 +97,7 @@ func TestAWriteCarriesUIDAndVersion(t *testing.T) {
 	s := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	var body object
 	spy := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
+		must(t, json.NewDecoder(r.Body).Decode(&body))
 		stored := apitest.Clone(body)
 		stored["metadata"].(object)["resourceVersion"] = "102"
 		apitest.Reply(w, http.StatusOK, stored)

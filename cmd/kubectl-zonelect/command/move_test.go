@@ -415,7 +415,7 @@ func TestAHandoverThatMayNotListLeasesTakesItsRequestBack(t *testing.T) {
 		w.server.Stored = func(*http.Request, string, apitest.Object, apitest.Object) { go w.forbid("list", "/leases") }
 		r := w.run("handover", "op")
 		if a := w.annotations("op"); a[record.AnnotationRequest] != nil || !strings.Contains(r.errors, "zonelect-shift") {
-			t.Errorf("the Lease says %v: %+v", a, r)
+			t.Error(a, r)
 		}
 	})
 }

@@ -233,6 +233,6 @@ func TestS4ANewcomerWaitsAfterItsCreation(t *testing.T) {
 	o := NewObserver(Self{Identity: "a", Lease: 15 * time.Second, WaitOnAbsent: true})
 	o.ObserveEvent(locks.Event{Bookmark: true}, 0, time.Now())
 	if _, r := o.Takeover(locks.Candidate{Identity: "a"}, time.Now()); r.Details.Waits != PastUnknown {
-		t.Error(r.Details.Waits)
+		t.Error(r)
 	}
 }

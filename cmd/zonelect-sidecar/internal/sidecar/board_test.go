@@ -56,9 +56,7 @@ func inBubble(t *testing.T, do func(p *polled)) {
 		synctest.Wait()
 		do(p)
 		p.stop()
-		if err := <-p.over; err != nil {
-			t.Error(err)
-		}
+		must(t, <-p.over)
 		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
 			t.Errorf("when it leads no more: %d", code)
 		}

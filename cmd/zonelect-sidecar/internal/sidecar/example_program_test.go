@@ -60,7 +60,5 @@ func TestTheExampleInPythonWorksWhileItsReplicaLeadsAndThenSaysSo(t *testing.T) 
 	if cause := await(t, log, `INFO stopping .*cause="(.*)"`); cause != election.ErrResigned.Error() {
 		t.Errorf("the term ended because %s", cause)
 	}
-	if err := program.Wait(); err != nil {
-		t.Error(err)
-	}
+	must(t, program.Wait())
 }

@@ -6,13 +6,11 @@
 package sidecar
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -101,18 +99,15 @@ func TestTheEnvironmentSetsWhatTheFlagsDoNot(t *testing.T) {
 
 // TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy, after a LeaseDuration.
 func TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy(t *testing.T) {
-	b, said := newBench(t, ""), make(chan struct{})
+	b, said := newBench(t, ""), make(chan bool, 99)
 	b.options.command, b.options.address = nil, free()
 	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 200e6, Exclusive: true}
-	tell := sync.OnceFunc(func() { close(said) })
 	b.server.Stored = func(_ *http.Request, _ string, _, after apitest.Object) {
 		if strings.Contains(string(apitest.Marshal(after)), "no program has asked for 2s") {
-			tell()
+			said <- true
 		}
 	}
-	var ctx context.Context
-	ctx, b.stop = context.WithCancel(t.Context())
-	go func() { b.over <- b.options.run(ctx, b.signals); close(b.over) }()
+	b.run()
 	<-said
 }
 
