@@ -229,8 +229,9 @@ func TestTheReleaseFollowsTheGracefulShutdownTimeout(t *testing.T) {
 	o.GracefulShutdownTimeout = &grace
 	m, err := NewLasting(config, o, self)
 	must(t, err)
-	if got := m.Election.Timing().StopTimeout; got != grace {
-		t.Errorf("StopTimeout is %v", got)
+	endless := time.Duration(-1)
+	if got := m.Election.Timing().StopTimeout; got != grace || patience(&endless) < time.Hour || patience(nil) != 0 {
+		t.Errorf("StopTimeout is %v, %v without an end, and %v by default", got, patience(&endless), patience(nil))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	must(t, m.Lead(func(m ctrl.Manager) error {

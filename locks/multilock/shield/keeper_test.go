@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -124,8 +127,6 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 	}
 }
 
-// TestM5ACountOfAnEarlierTermCountsForNone: its answer comes late, and legacy pods may have come
-// since.
 // TestM8AWatchThatFailsBeforeItIsOpenHasMissedTheSameEvents as the one before.
 func TestM8AWatchThatFailsBeforeItIsOpenHasMissedTheSameEvents(t *testing.T) {
 	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
@@ -135,6 +136,8 @@ func TestM8AWatchThatFailsBeforeItIsOpenHasMissedTheSameEvents(t *testing.T) {
 	}
 }
 
+// TestM5ACountOfAnEarlierTermCountsForNone: its answer comes late, and legacy pods may have come
+// since.
 func TestM5ACountOfAnEarlierTermCountsForNone(t *testing.T) {
 	k, _, _ := holding(t, http.NotFoundHandler(), locks.Term{})
 	for _, sent := range []time.Time{k.state.since.Add(-1), k.state.since.Add(1)} {
@@ -186,5 +189,22 @@ func TestM3AHolderWhoseTermIsLostWritesNoMore(t *testing.T) {
 	k.termEnded()
 	if s := k.state.rules().next(start); len(done) == 0 || s.do != idle {
 		t.Errorf("it has not left, or would %v", s.do)
+	}
+}
+
+// TestM11AnArmedShieldNamesThePodsThatArePresumedGone, for the leaders that follow.
+func TestM11AnArmedShieldNamesThePodsThatArePresumedGone(t *testing.T) {
+	sent := make(chan string, 1)
+	k, _, _ := holding(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		sent <- string(body)
+	}), locks.Term{})
+	k.state.record.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lock", UID: "shield", ResourceVersion: "10"}}
+	k.state.pods.Presumed = unreachable(false)
+	if r := k.job(arm)(t.Context()); len(sent) == 0 {
+		t.Fatal(r.err)
+	}
+	if body := <-sent; !strings.Contains(body, record.AnnotationPresumedGone) {
+		t.Error(body)
 	}
 }

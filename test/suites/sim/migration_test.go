@@ -203,7 +203,7 @@ func (m *migration) kubelet(at *pod) {
 			break
 		}
 		select {
-		case <-time.After(dark):
+		case <-time.After(min(dark, time.Second)): // mend may end it sooner
 		case <-m.ctx.Done():
 			return
 		}
