@@ -135,7 +135,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	l := &o.Legacy
 	fs.StringVar(&l.ResourceLock, "leader-elect-resource-lock", l.ResourceLock,
 		"client-go's name for the lock: leases, configmapsleases or endpointsleases. "+
-			"The last two also hold client-go's annotation, in mode dual unless another is set.")
+			"The last two add client-go's annotation lock, in mode dual unless another is set.")
 	fs.StringVar((*string)(&l.Mode), "leader-elect-mode", string(l.Mode),
 		"lease (the default), auto (moves off a legacy lock) or dual (like auto, but keeps the legacy lock). "+
 			"The legacy lock is operator-sdk's leader-for-life, unless the resource lock names another.")

@@ -59,7 +59,7 @@ type Record struct {
 	Seen []Owner
 	// Presumed lists the legacy pods that still existed when the shield was armed, because
 	// their nodes had been silent for the grace (M11), at most 100. If the node of one is heard
-	// of again, the leader must stop.
+	// from again, the leader must stop.
 	Presumed []Owner
 
 	// UID is that of the ConfigMap; empty if it is Absent.

@@ -32,7 +32,7 @@ const auditLong = `The command lists the elections of a namespace, or of the clu
 Python, Kubernetes itself, zonelect. It looks twice, --for apart, and changes nothing.
 
 Columns:
-  ON        what keeps the record: a Lease, client-go's old record on a ConfigMap or Endpoints, or the
+  ON        where the record is: a Lease, a ConfigMap or Endpoints (client-go's old record), or the
             ConfigMap of leader-for-life
   BY        the client that wrote it last
   LEASE     how long others wait for a silent holder before they take the lock

@@ -141,7 +141,7 @@ func (c podCount) waitingFor() string {
 func (s *state) observeCount(c podCount) error {
 	s.pods = c
 	if p := c.returned(s.record.Presumed); p != nil && s.duty == leading {
-		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard of again", ErrLegacy, p.Pod)
+		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard from again", ErrLegacy, p.Pod)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-// Kind is what keeps the record of an election.
+// Kind is where the record of an election is.
 type Kind string
 
 // The kinds.
