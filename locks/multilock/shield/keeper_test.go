@@ -199,7 +199,8 @@ func TestM11AnArmedShieldNamesThePodsThatArePresumedGone(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		sent <- string(body)
 	}), locks.Term{})
-	k.state.record.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lock", UID: "shield", ResourceVersion: "10"}}
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "lock", UID: "shield", ResourceVersion: "10"}
+	k.state.record.Object = &corev1.ConfigMap{ObjectMeta: meta}
 	k.state.pods.Presumed = unreachable(false)
 	if r := k.job(arm)(t.Context()); len(sent) == 0 {
 		t.Fatal(r.err)
