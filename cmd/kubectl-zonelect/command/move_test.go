@@ -37,7 +37,7 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 		case <-broken:
 			<-r.Context().Done()
 		default:
-			w.ServeHTTP(a, r)
+			w.server.ServeHTTP(a, r)
 		}
 	})
 	client := apitest.Wire(w.t, way, coordinationv1.SchemeGroupVersion)
@@ -383,13 +383,10 @@ func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
 	for line, waits := range map[string]string{"handover op": "op-za_1 ", "evacuate za": "1 leader "} {
 		inABubble(t, func(t *testing.T, w *world) {
 			w.putLease(newLease("op", "op-za_1", "za"))
-			ctx, stop := context.WithCancel(t.Context())
-			time.AfterFunc(2*time.Second, stop)
-			var out, errOut buffer
-			code := w.start(ctx, &out, &errOut, append(strings.Fields(line), "--timeout", "1h")...)
-			asked, said := w.annotations("op")[record.AnnotationRequest], errOut.String()
-			if asked != nil || code != exitInterrupted || !strings.HasPrefix(said, "waiting up to 1h0m0s for "+waits) {
-				t.Errorf("%s: exit code %d, %s; the request is %v", line, code, said, asked)
+			r := w.run(append(strings.Fields(line), "--timeout", "1h")...)
+			asked := w.annotations("op")[record.AnnotationRequest]
+			if asked != nil || r.code != exitInterrupted || !strings.HasPrefix(r.errors, "waiting up to 1h0m0s for "+waits) {
+				t.Errorf("%s: %+v; the request is %v", line, r, asked)
 			}
 		})
 	}
@@ -424,19 +421,13 @@ func TestAHandoverThatMayNotListLeasesTakesItsRequestBack(t *testing.T) {
 func TestARequestIsForTheLeaderThatWasSeen(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.putLease(newLease("op", "op-za_1", "za"))
-		gets := 0
-		way := http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet && r.URL.Path == leasesPath+"op" {
-				if gets++; gets == 2 { // between the read and the write of a compare-and-swap
-					defer w.putLease(newLease("op", "op-zb_1", "zb"))
-				}
+		w.asked = func(r *http.Request) {
+			if r.Method == http.MethodPut { // between the read and the write of a compare-and-swap
+				w.putLease(newLease("op", "op-zb_1", "zb"))
 			}
-			w.ServeHTTP(a, r)
-		})
-		var out buffer
-		code := run(t.Context(), w.environment(way, genericiooptions.IOStreams{Out: &out, ErrOut: &out}), []string{"handover", "op"})
-		if code != exitRefused {
-			t.Error(code, out.String())
+		}
+		if r := w.run("handover", "op"); r.code != exitRefused {
+			t.Error(r)
 		}
 	})
 }

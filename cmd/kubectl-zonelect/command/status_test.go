@@ -58,10 +58,9 @@ func TestAHolderIsHeldToBeAliveOnlyWhereItRenews(t *testing.T) {
 func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.fill()
-		var out, errOut buffer
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan int)
-		go func() { ended <- w.start(ctx, &out, &errOut, "status", "op", "-w") }()
+		ended := make(chan result)
+		go func() { ended <- w.runUntil(ctx, "status", "op", "-w") }()
 		time.Sleep(lookInterval / 2) // between two looks
 		beat := func(d time.Duration) {
 			for range int(d / (2 * time.Second)) {
@@ -83,17 +82,16 @@ func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		stop()
-		golden(t, "watched", result{<-ended, out.String(), errOut.String()})
+		golden(t, "watched", <-ended)
 	})
 }
 
 func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.fill()
-		var out, errOut buffer
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan int)
-		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w", "-A") }()
+		ended := make(chan result)
+		go func() { ended <- w.runUntil(ctx, "status", "-w", "-A") }()
 		time.Sleep(5*time.Second + lookInterval/2) // between two looks
 		w.before(func(verb, _ string) (int, apitest.Object) {
 			if verb == "list" {
@@ -109,7 +107,7 @@ func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		stop()
-		golden(t, "outage", result{<-ended, out.String(), errOut.String()})
+		golden(t, "outage", <-ended)
 	})
 }
 
