@@ -31,7 +31,7 @@ var varying = regexp.MustCompile(`zonelect-demo-[a-z0-9]{5}|candidate-\d_\d| *\d
 
 // TestADemonstrationKeepsAllPromisesAndLeavesNothing, in less than a minute.
 func TestADemonstrationKeepsAllPromisesAndLeavesNothing(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		began := time.Now()
 		r := w.run("demo")
 		if took := time.Since(began); took > time.Minute {
@@ -47,7 +47,7 @@ func TestADemonstrationKeepsAllPromisesAndLeavesNothing(t *testing.T) {
 
 // TestDemoCreatesNothingWhereItMayNotWrite, and says who grants that.
 func TestDemoCreatesNothingWhereItMayNotWrite(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.forbid("create", "/leases")
 		r := w.run("demo")
 		if r.code != exitError || !strings.Contains(r.errors, "ClusterRole zonelect-demo grants that") || len(w.leases()) > 0 {
@@ -59,7 +59,7 @@ func TestDemoCreatesNothingWhereItMayNotWrite(t *testing.T) {
 // TestWhoeverInterruptsADemonstrationFindsNothingLeft, whenever that is: at once, and while the leader is cut off.
 func TestWhoeverInterruptsADemonstrationFindsNothingLeft(t *testing.T) {
 	for _, after := range []time.Duration{time.Nanosecond, time.Second, 10 * time.Second} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			r := w.runFor(after, "demo")
 			if left := w.leases(); r.code != exitInterrupted || r.errors != "" || len(left) > 0 {
 				t.Errorf("after %v: exit code %d, %v are left: %s%s", after, r.code, left, r.out, r.errors)
@@ -70,7 +70,7 @@ func TestWhoeverInterruptsADemonstrationFindsNothingLeft(t *testing.T) {
 
 // TestABrokenPromiseIsAnError: here nobody can lead after the first.
 func TestABrokenPromiseIsAnError(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		began := time.Now()
 		w.server.Before = func(verb, path string) (int, apitest.Object) {
 			if verb == "update" && time.Since(began) > 3*time.Second {

@@ -79,9 +79,9 @@ func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 }
 
 // inABubble runs a test whose clock begins at midnight and stands still.
-func inABubble(t *testing.T, f func(*testing.T, *world)) {
+func inABubble(t *testing.T, f func(*world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, &world{t: t, server: apitest.NewServer()}) })
+	synctest.Test(t, func(t *testing.T) { f(&world{t: t, server: apitest.NewServer()}) })
 }
 
 func must(t testing.TB, err error) {

@@ -69,7 +69,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 		"demo": func(w *world) { w.run("demo") },
 	} {
 		t.Run(dir, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				var mu sync.Mutex
 				rights := map[string]bool{}
 				w.asked = func(r *http.Request) {
@@ -121,7 +121,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"migrate advance op --dry-run": {"get", "leases", inNamespace("migrate")},
 	} {
 		t.Run(line, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.fill()
 				w.forbid(tc.verb, tc.resource)
 				w.denied = tc.verb == "create"
