@@ -78,9 +78,8 @@ func try(rt http.RoundTripper, req *http.Request) error {
 
 func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var asleep atomic.Int64
 		a := s.candidate("a")
-		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		asleep := suspends(a)
 		a.Start()
 		term, _ := a.Leads()
 		var server server
@@ -91,7 +90,7 @@ func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 		if err := try(rt, write(s.T.Context())); err != nil {
 			t.Errorf("a write while the term is trusted: %v", err)
 		}
-		asleep.Store(int64(deadline)) // no timer has run yet
+		asleep(deadline) // no timer has run yet
 		req := write(s.T.Context())
 		err := try(rt, req)
 		want := fmt.Sprintf("not sent: %v: token %d on %v", election.ErrUntrusted, term.Token, term.Lock)
@@ -120,7 +119,7 @@ func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 		if sent := server.sent.Load(); sent != 2 {
 			t.Errorf("%d requests were sent, want 2", sent)
 		}
-		asleep.Store(0)
+		asleep(0)
 	})
 }
 

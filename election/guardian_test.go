@@ -286,7 +286,7 @@ func TestACandidateWhoseGuardianLeavesKeepsNoLockThatItLost(t *testing.T) {
 		a.SetStopTime(2 * time.Second)
 		a.link.Set(cut)
 		a.Loses()
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		g.leave <- nil
 		if err := a.Wait(); err == nil {
 			t.Error("Run returned without an error")

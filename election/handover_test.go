@@ -270,9 +270,8 @@ func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
 // Another one is refused then.
 func TestARequestThatIsGrantedIsNotRefused(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a", newCrowd("a", "b", "c").join)
+		a := s.leader("a", newCrowd("a", "b", "c").join)
 		a.SetStopTime(5 * time.Second)
-		a.Leads()
 		b := s.start("b")
 		s.handsOver(a, locks.Successor{Identity: "b"})
 		for range 3 {

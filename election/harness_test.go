@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func led(t *testing.T, f func(s *stage, a *seat)) {
 func (s *stage) candidate(identity string, change ...func(*election.Config)) *seat {
 	s.T.Helper()
 	link := lockstest.NewFaulty(s.lock)
-	s.T.Cleanup(func() { link.Set(lockstest.Fault{}) })
+	s.T.Cleanup(func() { link.Set(whole) })
 	config := election.Config{Lock: link, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, TakeoverDelay: none}
 	for _, f := range change {
 		f(&config)
@@ -124,6 +125,29 @@ func (s *stage) leads(c *seat, after time.Duration, by ...status.Cause) election
 		s.T.Errorf("the term is %+v, want %v", term, by)
 	}
 	return term
+}
+
+// leadsNotBefore waits for a candidate's next term, which must not begin before that time has passed.
+func (s *stage) leadsNotBefore(c *seat, least time.Duration) {
+	s.T.Helper()
+	if term, took := c.Leads(); took < least {
+		s.T.Errorf("%s leads after %v, want %v at least", term.Holder, took, least)
+	}
+}
+
+// leadsWithin waits for a candidate's next term, which must begin within that time.
+func (s *stage) leadsWithin(c *seat, most time.Duration) {
+	s.T.Helper()
+	if term, took := c.Leads(); took > most {
+		s.T.Errorf("%s leads after %v, want %v at most", term.Holder, took, most)
+	}
+}
+
+// suspends returns what says for how long a candidate's machine has been suspended.
+func suspends(c *seat) func(time.Duration) {
+	var asleep atomic.Int64
+	c.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+	return func(d time.Duration) { asleep.Store(int64(d)) }
 }
 
 // loses waits for the end of a candidate's term, after that time, and by a cause that is all of these.
@@ -182,7 +206,13 @@ func (s *stage) resigns(c *seat) {
 	must(s.T, c.Resign(s.T.Context()))
 }
 
-var cut = lockstest.Fault{Hang: true}
+// Faults of a candidate's connection, and none.
+var (
+	cut        = lockstest.Fault{Hang: true}
+	muted      = lockstest.Fault{Mute: true}
+	unanswered = lockstest.Fault{LoseAnswers: true}
+	whole      = lockstest.Fault{}
+)
 
 // altered is a lock that a test changes. What is nil stays as it is.
 type altered struct {

@@ -6,7 +6,6 @@ package election_test
 import (
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,21 +20,20 @@ import (
 // that the term is lost.
 func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var asleep atomic.Int64
 		a := s.candidate("a")
-		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		asleep := suspends(a)
 		a.SetStopTime(interval)
 		a.Start()
 		term, _ := a.Leads()
 		a.link.Set(lockstest.Fault{Delay: 700 * time.Millisecond, Mute: true})
 		time.Sleep(interval + 900*time.Millisecond) // a renewal has landed, its answer is on its way
-		asleep.Store(int64(deadline - interval - 1200*time.Millisecond))
+		asleep(deadline - interval - 1200*time.Millisecond)
 		a.Loses() // before the answer, which would be in time by when it was sent
 		time.Sleep(300 * time.Millisecond)
 		if left := term.TrustedFor(); left > 0 {
 			t.Errorf("the work has heard of the end, and the term is trusted for %v", left)
 		}
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		if again, _ := a.Leads(); again.Token <= term.Token {
 			t.Errorf("after %+v came %+v", term, again)
 		}
@@ -70,7 +68,7 @@ func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 		c.link.Set(cut)
 		s.lock.Delete()
 		s.lock.Expire()
-		b.link.Set(lockstest.Fault{})
+		b.link.Set(whole)
 		b.Leads()
 		time.Sleep(time.Second) // c would still work
 	})
@@ -84,7 +82,7 @@ func TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast(t *testing.T
 		s.lock.Delete()
 		synctest.Wait()
 		time.Sleep(2*lease - time.Second)
-		c.link.Set(lockstest.Fault{Mute: true})
+		c.link.Set(muted)
 		s.leads(c, time.Second+2*lease)
 	})
 }
@@ -102,9 +100,7 @@ func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
 			s.write(func(r *locks.Record) { r.Details.Zone = "z" }) // no renewal
 			time.Sleep(interval * 3)
 			s.lock.Restore(back)
-			if _, took := b.Leads(); took < lease {
-				t.Errorf("b leads %v after the restore, want a whole lease from when it saw that", took)
-			}
+			s.leadsNotBefore(b, lease)
 		})
 	}
 }
@@ -189,17 +185,13 @@ func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 // and then a record that somebody emptied, has not seen who led in between.
 func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
-		a.link.Set(lockstest.Fault{Mute: true})      // its watch reports nothing now
-		b := s.start("b", func(c *election.Config) { // after a has read its own release
-			c.TakeoverDelay = func(election.Takeover) time.Duration { return interval / 10 }
-		})
+		a.link.Set(muted)                                                       // its watch reports nothing now
+		b := s.start("b", behind(map[string]time.Duration{"b": interval / 10})) // after a has read its own release
 		s.resigns(a)
 		b.Leads()
 		b.link.Set(cut) // else it would put its name back
 		s.write(func(r *locks.Record) { r.Holder, r.Details = "", locks.Details{} })
-		if _, took := a.Leads(); took < lease-interval {
-			t.Errorf("a leads %v after b was cut off", took)
-		}
+		s.leadsNotBefore(a, lease-interval)
 	})
 }
 
@@ -274,10 +266,10 @@ func TestTheRecordSaysWhoLedBefore(t *testing.T) {
 	const unknown = -1
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		a.link.Set(lockstest.Fault{LoseAnswers: true})
+		a.link.Set(unanswered)
 		a.Start()
 		time.Sleep(time.Second)
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		a.Leads()
 		s.wantPrevious("a leads at last", "", "absent", unknown)
 		b := s.start("b")

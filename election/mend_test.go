@@ -51,10 +51,8 @@ func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
 // TestAReleasedRecordIsNotTakenBackWhileTheWorkStops: somebody who writes the token on it
 // wants it to be free.
 func TestAReleasedRecordIsNotTakenBackWhileTheWorkStops(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	led(t, func(s *stage, a *seat) {
 		a.SetStopTime(3 * time.Second)
-		a.Leads()
 		time.Sleep(interval + interval/2)
 		s.write(func(r *locks.Record) {
 			r.Holder, r.LeaseDuration, r.RenewTime, r.Details.Released = "", time.Second, time.Now(), r.Details.Token
@@ -98,7 +96,7 @@ func TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre(t *testing.T) {
 			s.T.Errorf("%d writes in a minute", n)
 		}
 		a.Idles()
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 	})
 }
 
@@ -120,10 +118,8 @@ func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
 // TestS3AHandThatEmptiesTheRecordAgainFindsTheNameBackAgain: for as long as the work stops, client-go
 // would take an empty record. The leader answers each hand, and one that never rests only now and then.
 func TestS3AHandThatEmptiesTheRecordAgainFindsTheNameBackAgain(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	led(t, func(s *stage, a *seat) {
 		a.SetStopTime(3 * time.Second)
-		a.Leads()
 		time.Sleep(interval / 2)
 		before := a.link.Calls("write")
 		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(7700 * time.Microsecond) { // no two writes meet
@@ -179,26 +175,21 @@ func TestS3AnEmptyRecordThatSaysNothingOfItsTermIsNotReclaimed(t *testing.T) {
 		"of a later term":  func(r *locks.Record) { *r = locks.Record{Details: r.Details, Transitions: r.Transitions + 1} },
 		"another's traces": is(locks.Record{Details: locks.Details{Holder: "z", Token: 1}}),
 	}, func(s *stage, hand func(*locks.Record)) {
-		a := s.start("a")
+		a := s.leader("a")
 		a.SetStopTime(3 * time.Second)
-		a.Leads()
 		time.Sleep(interval + time.Millisecond)
 		s.write(hand)
 		a.Loses()
 		time.Sleep(2 * time.Second)
 		s.holds("while the work stops", "")
-		if _, took := a.Leads(); took < lease-2*time.Second {
-			s.T.Errorf("a leads again after %v", took)
-		}
+		s.leadsNotBefore(a, lease-2*time.Second)
 	})
 }
 
 // TestS3TheNameGoesBackByCompareAndSwap: whoever takes the emptied record first has it.
 func TestS3TheNameGoesBackByCompareAndSwap(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	led(t, func(s *stage, a *seat) {
 		a.SetStopTime(3 * time.Second)
-		a.Leads()
 		time.Sleep(interval + interval/2)
 		a.link.Set(lockstest.Fault{Delay: 200 * time.Millisecond})
 		s.write(emptied)

@@ -41,7 +41,6 @@ func deletedTwice(s *stage, link lockstest.Fault, options ...func(*election.Conf
 
 // TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid, for the longest lease of those who did.
 func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testing.T) {
-	mute := lockstest.Fault{Mute: true}
 	another := func(lasts time.Duration) func(*stage) {
 		return func(s *stage) {
 			s.write(held(lasts))
@@ -55,12 +54,12 @@ func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testi
 		wait    time.Duration
 	}
 	each(t, map[string]row{
-		"its watch is silent":         {link: mute, wait: lease},
-		"its watch begins anew":       {link: mute, watch: func(s *stage) { s.lock.Expire() }, wait: lease},
+		"its watch is silent":         {link: muted, wait: lease},
+		"its watch begins anew":       {link: muted, watch: func(s *stage) { s.lock.Expire() }, wait: lease},
 		"its write is on its way":     {wait: lease},
 		"its answers are lost":        {link: lockstest.Fault{LoseAnswers: true, Mute: true}, wait: lease},
-		"another had it for a second": {link: mute, between: another(time.Second), wait: lease}, // b's was a lease
-		"another had it for four":     {link: mute, between: another(4 * lease), wait: 4 * lease},
+		"another had it for a second": {link: muted, between: another(time.Second), wait: lease}, // b's was a lease
+		"another had it for four":     {link: muted, between: another(4 * lease), wait: 4 * lease},
 	}, func(s *stage, tc row) {
 		c := deletedTwice(s, tc.link)
 		if tc.between != nil {
@@ -71,23 +70,21 @@ func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testi
 		if tc.watch != nil {
 			tc.watch(s)
 		}
-		c.link.Set(lockstest.Fault{})
-		if _, took := c.Leads(); took < tc.wait-5*time.Second {
-			s.T.Errorf("c leads after %v", took)
-		}
+		c.link.Set(whole)
+		s.leadsNotBefore(c, tc.wait-5*time.Second)
 	})
 }
 
 func TestS4AGuardianAdoptsATermOnlyOnceNobodyElseCanLead(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var g *guarded
-		c := deletedTwice(s, lockstest.Fault{Mute: true}, func(c *election.Config) {
+		c := deletedTwice(s, muted, func(c *election.Config) {
 			g = guard(c)
 			g.campaign <- granted
 		})
 		time.Sleep(5 * time.Second) // b trusts its term for twice that
 		s.holds("else this tests nothing:", "c")
-		c.link.Set(lockstest.Fault{})
+		c.link.Set(whole)
 		began := time.Now()
 		<-g.adopted
 		if took := time.Since(began); took < lease-5*time.Second {
@@ -114,7 +111,7 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 		time.Sleep(time.Second)
 		s.start("d", in("x", "2"))
 		time.Sleep(time.Second)
-		c.link.Set(lockstest.Fault{})
+		c.link.Set(whole)
 		time.Sleep(interval)
 		c.link.Set(cut)
 		time.Sleep(lease)
@@ -125,7 +122,6 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 // record was deleted, too.
 func TestS4ARecordThatWasMadeAnewDuringASuspensionIsNotReclaimedAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var asleep atomic.Int64
 		lands := make(chan struct{})
 		a := s.candidate("a", altering(func(l *altered) {
 			l.write = func(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
@@ -135,22 +131,20 @@ func TestS4ARecordThatWasMadeAnewDuringASuspensionIsNotReclaimedAtOnce(t *testin
 				return l.Lock.Write(ctx, base, r)
 			}
 		}))
-		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		asleep := suspends(a)
 		a.Start()
 		a.Leads()
-		a.link.Set(lockstest.Fault{Mute: true})
+		a.link.Set(muted)
 		s.lock.Delete()
 		time.Sleep(interval + interval/2 + time.Millisecond) // when no timer is due
 		s.write(held(lease))
 		s.lock.Delete()
-		asleep.Store(int64(lease))
+		asleep(lease)
 		close(lands)
 		a.Loses()
 		s.holds("else this tests nothing:", "a")
-		a.link.Set(lockstest.Fault{})
-		if _, took := a.Leads(); took < lease {
-			t.Errorf("a leads %v after it made the record anew", took)
-		}
+		a.link.Set(whole)
+		s.leadsNotBefore(a, lease)
 	})
 }
 
@@ -205,9 +199,7 @@ func coarse(late time.Duration) func(*altered) {
 
 func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testing.T) {
 	led(t, func(s *stage, a *seat) {
-		b := s.start("b", altering(coarse(time.Second)), func(c *election.Config) {
-			c.TakeoverDelay = func(election.Takeover) time.Duration { return 1500 * time.Millisecond }
-		})
+		b := s.start("b", altering(coarse(time.Second)), behind(map[string]time.Duration{"b": 1500 * time.Millisecond}))
 		time.Sleep(2 * interval)
 		a.Stop()
 		time.Sleep(1100 * time.Millisecond) // b has seen the release
@@ -221,13 +213,11 @@ func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testin
 
 func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
 	scenario(t, func(s *stage) {
-		c := deletedTwice(s, lockstest.Fault{Mute: true})
+		c := deletedTwice(s, muted)
 		time.Sleep(time.Second)
 		d := s.start("d")
 		c.Stop()
-		if _, took := d.Leads(); took < lease-3*time.Second {
-			t.Errorf("d leads after %v", took)
-		}
+		s.leadsNotBefore(d, lease-3*time.Second)
 	})
 }
 

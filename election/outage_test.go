@@ -49,7 +49,7 @@ func outages(s *stage, dice *rand.Rand) {
 		}
 		time.Sleep(long)
 		for _, c := range all {
-			c.link.Set(lockstest.Fault{})
+			c.link.Set(whole)
 		}
 		term, took := a.Leads()
 		if term.Cause != status.CauseReclaimed || term.Token <= last.Token || took > precedence {
@@ -77,7 +77,7 @@ func TestAnOutageThatEndsWithinTheLeaseMovesNoLeader(t *testing.T) {
 		a.Loses()
 		time.Sleep(time.Second)
 		for _, c := range []*seat{a, b} {
-			c.link.Set(lockstest.Fault{})
+			c.link.Set(whole)
 		}
 		select {
 		case <-a.Leading:
@@ -95,7 +95,7 @@ func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testin
 			b.link.Set(fault)
 			time.Sleep(40 * time.Second)
 			reads := b.link.Calls("read")
-			b.link.Set(lockstest.Fault{})
+			b.link.Set(whole)
 			for b.link.Calls("read") == reads {
 				time.Sleep(time.Millisecond)
 			}
@@ -113,7 +113,7 @@ func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
 		long  time.Duration
 	}
 	each(t, map[string]row{
-		"a dead watch":                   {lockstest.Fault{Mute: true}, lease},
+		"a dead watch":                   {muted, lease},
 		"less than a RenewDeadline":      {cut, deadline / 2},
 		"requests that fail and recover": {lockstest.Fault{Err: errors.New("503")}, deadline / 2},
 	}, func(s *stage, test row) {
@@ -121,7 +121,7 @@ func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
 		b := s.start("b")
 		a.link.Set(cut)
 		b.link.Set(test.fault)
-		time.AfterFunc(test.long, func() { b.link.Set(lockstest.Fault{}) })
+		time.AfterFunc(test.long, func() { b.link.Set(whole) })
 		s.leads(b, lease)
 	})
 }
@@ -134,11 +134,8 @@ func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {
 		time.Sleep(time.Minute)
 		a.Stop()
 		synctest.Wait()
-		b.link.Set(lockstest.Fault{})
-		_, took := b.Leads()
-		if took > interval*3/2 { // its next read
-			t.Errorf("b leads %v after the API was back", took)
-		}
+		b.link.Set(whole)
+		s.leadsWithin(b, interval*3/2) // its next read
 	})
 }
 
@@ -160,10 +157,8 @@ func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
 		b.link.Set(away[1])
 		time.Sleep(time.Minute)
 		b.Idles()
-		b.link.Set(lockstest.Fault{})
-		if _, took := b.Leads(); took < precedence {
-			t.Errorf("b leads %v after the API was back", took)
-		}
+		b.link.Set(whole)
+		s.leadsNotBefore(b, precedence)
 	})
 }
 
@@ -175,7 +170,7 @@ func TestAFormerLeaderThatEndsReleasesTheLockThatItKept(t *testing.T) {
 		time.Sleep(time.Second)
 		a.Stop()
 		time.Sleep(time.Second)
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		s.ends(a)
 		s.holds("then", "")
 	})

@@ -39,11 +39,11 @@ func TestS3ARecordOfItsOwnThatWasPutBackIsNotReclaimedAtOnce(t *testing.T) {
 		a.link.Set(cut)
 		b.Leads()
 		a.Loses()
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		time.Sleep(time.Minute + interval/2) // a has seen b, which does not renew now
 		does.before(s, a)
 		begun := time.Now()
-		s.write(func(r *locks.Record) { *r = old })
+		s.write(is(old))
 		synctest.Wait()
 		does.after(s, a)
 		b.Loses()
@@ -69,9 +69,9 @@ func TestS3AnAcquisitionThatWasPutBackBeginsNoTermByItsLateAnswer(t *testing.T) 
 		b.Leads()
 		synctest.Wait() // a has seen b
 		begun := time.Now()
-		s.write(func(r *locks.Record) { *r = old })
+		s.write(is(old))
 		synctest.Wait()
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		close(answers)
 		select {
 		case <-a.Leading:
@@ -99,7 +99,7 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			a.link.Set(cut)
 			a.Loses()
 			s.write(steal)
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 			time.Sleep(3 * time.Second)
 			if holder := a.Status().Holder; holder != "thief" {
 				s.T.Fatalf("a knows %q as the holder", holder)
@@ -115,7 +115,7 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			time.Sleep(lease - deadline)
 			s.write(steal)
 			putBack()
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 		},
 		"once its lease may have run out in a suspension": func(s *stage, a *seat, putBack func()) {
 			a.link.Set(cut)
@@ -125,10 +125,10 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			asleep.Store(int64(lease - deadline))
 			s.write(steal)
 			putBack()
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 		},
 		"after a release that landed without an answer": func(s *stage, a *seat, putBack func()) {
-			a.link.Set(lockstest.Fault{LoseAnswers: true})
+			a.link.Set(unanswered)
 			a.Stop()
 			synctest.Wait()
 			if holder := s.record().Holder; holder != "" {
@@ -136,10 +136,10 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			}
 			s.write(steal)
 			putBack()
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 		},
 		"after such a release, and a read without an answer": func(s *stage, a *seat, putBack func()) {
-			a.link.Set(lockstest.Fault{LoseAnswers: true})
+			a.link.Set(unanswered)
 			a.Stop()
 			synctest.Wait()
 			a.link.Set(lockstest.Fault{Err: errors.New("503")})
@@ -148,7 +148,7 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 			}
 			s.write(steal)
 			putBack()
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestS5ARecordOfItsOwnThatWasPutBackIsNotReleased(t *testing.T) {
 				time.Sleep(interval + interval/2)
 				old := s.record()
 				lose(s, a, func() {
-					s.write(func(r *locks.Record) { *r = old })
+					s.write(is(old))
 					synctest.Wait()
 				})
 				s.ends(a)
@@ -229,13 +229,13 @@ func TestS5AnUnansweredAcquisitionGivesNoEarlierTermUp(t *testing.T) {
 		scenario(t, func(s *stage) {
 			a := s.leader("a")
 			time.Sleep(interval * 3 / 2) // the record has a token
-			a.link.Set(lockstest.Fault{Hang: true})
+			a.link.Set(cut)
 			a.Loses()
 			time.Sleep(after)
 			a.link.Set(lockstest.Fault{LoseWrites: true})
 			time.Sleep(interval)
 			a.Stop()
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 			time.Sleep(lease)
 			s.holds("then", want)
 		})

@@ -49,7 +49,7 @@ func TestS1NothingButAnAcknowledgedRenewalExtendsTrust(t *testing.T) {
 		"renewals are refused":               {fault: lockstest.Fault{Err: errors.New("connection reset")}},
 		"nothing is answered":                {fault: lockstest.Fault{LoseAnswers: true, LoseReads: true, Mute: true}},
 		"reads show an earlier renewal":      {fault: lockstest.Fault{LoseWrites: true}},
-		"reads may show half of two records": {fault: lockstest.Fault{LoseAnswers: true}, lock: coarse(0)},
+		"reads may show half of two records": {fault: unanswered, lock: coarse(0)},
 	}, func(s *stage, test row) {
 		a := s.start("a", altering(func(l *altered) {
 			if test.lock != nil {
@@ -67,15 +67,14 @@ func TestS1NothingButAnAcknowledgedRenewalExtendsTrust(t *testing.T) {
 
 func TestS2SuspensionCountsForTheHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var asleep atomic.Int64
 		a := s.candidate("a")
-		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		asleep := suspends(a)
 		a.Start()
 		a.SetStopTime(time.Millisecond)
 		term, _ := a.Leads()
 		synctest.Wait()
 		writes := a.link.Calls("write")
-		asleep.Store(int64(deadline))
+		asleep(deadline)
 		if left := term.TrustedFor(); left > 0 {
 			t.Errorf("right after a suspension of %v the term is trusted for %v", deadline, left)
 		}
@@ -97,13 +96,13 @@ func TestS4ACandidateThatWaitsForALongerLeaseSaysSo(t *testing.T) {
 		a := s.leader("a", func(c *election.Config) { c.Timing = longTiming })
 		b := s.start("b")
 		a.link.Set(cut)
-		b.link.Set(lockstest.Fault{Mute: true}) // no watch shows what came before
+		b.link.Set(muted) // no watch shows what came before
 		s.lock.Delete()
 		time.Sleep(2 * longTiming.LeaseDuration)
 		if r := s.record(); r.Holder != "b" || r.Details.Waits == "" || r.LeaseDuration != longTiming.LeaseDuration {
 			t.Fatalf("b has not recreated the record, or does not wait: %+v", r)
 		}
-		b.link.Set(lockstest.Fault{})
+		b.link.Set(whole)
 		b.Leads()
 		time.Sleep(2 * interval)
 		if r := s.record(); r.LeaseDuration != lease {
@@ -160,7 +159,7 @@ func TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease(t *testing.T) {
 			b.link.Set(cut)
 			time.Sleep(lease - time.Second)
 			s.lock.Delete()
-			b.link.Set(lockstest.Fault{})
+			b.link.Set(whole)
 			term, took := b.Leads()
 			if took < lasts || term.Cause != status.CauseDeleted {
 				t.Errorf("b leads %v after it could read again: %+v", took, term)
@@ -189,10 +188,8 @@ func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
 }
 
 func TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	led(t, func(s *stage, a *seat) {
 		a.SetStopTime(20 * time.Second)
-		a.Leads()
 		b := s.start("b")
 		a.Stop()
 		s.leads(b, 20*time.Second)
@@ -240,10 +237,8 @@ func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 
 // TestS5ATermWhoseWorkIsLateIsRenewedNoMore, so that the lease runs out though the work goes on for ever.
 func TestS5ATermWhoseWorkIsLateIsRenewedNoMore(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	led(t, func(s *stage, a *seat) {
 		a.SetStopTime(24 * time.Hour)
-		a.Leads()
 		a.Stop()
 		time.Sleep(a.Timing().StopTimeout + interval)
 		last := s.record().RenewTime
@@ -277,7 +272,7 @@ func TestS5ALostTermIsReleasedIfTheWorkStoppedInTimeAndItsCandidateLeaves(t *tes
 		b := s.start("b")
 		a.link.Set(cut)
 		a.Loses()
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		if _, took := b.Leads(); took >= lease-deadline {
 			t.Errorf("b leads %v after a had stopped: it waited for the lease", took)
 		}
@@ -290,7 +285,7 @@ func TestS5ALostTermIsReleasedIfTheWorkStoppedInTimeAndItsCandidateLeaves(t *tes
 func TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmedByARead(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		a.link.Set(lockstest.Fault{LoseAnswers: true})
+		a.link.Set(unanswered)
 		a.Start()
 		time.Sleep(time.Second)
 		if landed := s.record(); landed.Holder != "a" || len(a.Leading) != 0 {

@@ -122,7 +122,7 @@ func TestWithSecondsATermSurvivesAnEtcdElection(t *testing.T) {
 						}
 						time.Sleep(takes)
 						for _, c := range all {
-							c.link.Set(lockstest.Fault{})
+							c.link.Set(whole)
 						}
 						time.Sleep(3 * of.LeaseDuration)
 						a.Stays()
@@ -144,13 +144,13 @@ func TestS3TheLastRenewalIsSeenWhileEtcdElects(t *testing.T) {
 			a := s.leader("a", inSeconds)
 			b := s.start("b", inSeconds)
 			time.Sleep(time.Until(s.record().RenewTime.Add(3*seconds.RenewInterval - time.Millisecond)))
-			b.link.Set(lockstest.Fault{Mute: true})
+			b.link.Set(muted)
 			time.Sleep(2 * time.Millisecond)
 			a.link.Set(cut)
 			last := s.record().RenewTime
 			b.link.Set(lockstest.Fault{Hold: true})
 			time.Sleep(takes)
-			b.link.Set(lockstest.Fault{})
+			b.link.Set(whole)
 			b.Leads()
 			seen := seconds.Silence() - seconds.RenewInterval + seconds.AttemptTimeout
 			if took := time.Since(last); took < seconds.LeaseDuration || took > seconds.LeaseDuration+seen {

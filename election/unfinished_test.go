@@ -30,7 +30,7 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 		"lost for want of answers": func(_ *stage, a *seat) {
 			a.link.Set(cut)
 			a.Loses()
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 		},
 		"resigned": func(s *stage, a *seat) {
 			if err := a.Resign(s.T.Context()); !errors.Is(err, election.ErrNotReleased) {
@@ -60,14 +60,13 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 func TestS5WorkThatWasLateIsNotReclaimedThoughTheElectorHungMeanwhile(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var hangs atomic.Int64
-		a := s.start("a", logging(func(string) { time.Sleep(time.Duration(hangs.Load())) }))
+		a := s.leader("a", logging(func(string) { time.Sleep(time.Duration(hangs.Load())) }))
 		a.SetStopTime(a.Timing().StopGrace + time.Second)
-		a.Leads()
 		hangs.Store(int64(deadline + a.Timing().StopGrace + 3*time.Second))
 		a.link.Set(lockstest.Fault{Err: errors.New("503")}) // which it logs
 		a.Loses()
 		hangs.Store(0)
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		time.Sleep(a.Timing().StopGrace + 2*time.Second)
 		a.Idles()
 		b := s.start("b")
@@ -104,7 +103,7 @@ func TestS5AfterUnfinishedWorkThisProcessDoesNotCampaign(t *testing.T) {
 			if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) {
 				s.T.Errorf("Run: %v", err)
 			}
-			a.link.Set(lockstest.Fault{})
+			a.link.Set(whole)
 			a.Work = func(context.Context, election.Term) error { s.T.Error("it leads"); return nil }
 			a.Start()
 		}
@@ -133,7 +132,7 @@ func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 		test.meanwhile(s, a)
 		start := time.Now()
 		err := <-said
-		a.link.Set(lockstest.Fault{})
+		a.link.Set(whole)
 		if took, most := time.Since(start), timing.DefaultStopTimeout; took > most {
 			s.T.Errorf("it took %v to say so, want %v at most", took, most)
 		}

@@ -132,9 +132,8 @@ func TestALossShortensTheTimeToStop(t *testing.T) {
 	scenario(t, func(s *stage) {
 		overruns := make(chan overran, 10)
 		log := newPipe(s)
-		a := s.start("a", watched(overruns), logging(log.write))
+		a := s.leader("a", watched(overruns), logging(log.write))
 		a.SetStopTime(time.Hour)
-		a.Leads()
 		start := time.Now()
 		log.shut.Store(true)
 		go a.Resign(s.T.Context()) // it is logged, and no renewal follows
@@ -164,20 +163,19 @@ func TestS2TheGraceCountsFromTheEndOfTrustOverASuspension(t *testing.T) {
 		"the process sleeps in it":      {0, 2 * time.Second, time.Hour, grace - 2*time.Second},
 		"the process sleeps through it": {0, time.Hour, time.Hour, interval / 4},
 	}, func(s *stage, tc row) {
-		var asleep atomic.Int64
 		told := make(chan time.Time, 1)
 		a := s.candidate("a", func(c *election.Config) { c.OnOverrun = func(election.Term, error) { told <- time.Now() } })
-		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		asleep := suspends(a)
 		a.SetStopTime(tc.stops)
 		a.Start()
 		a.Leads()
 		a.link.Set(cut)
-		asleep.Store(int64(tc.first))
+		asleep(tc.first)
 		if _, cause := a.Loses(); !errors.Is(cause, election.ErrLost) {
 			s.T.Fatal(cause)
 		}
 		heard := time.Now()
-		asleep.Add(int64(tc.second))
+		asleep(tc.first + tc.second)
 		time.Sleep(time.Minute)
 		if len(told) == 0 {
 			if tc.after > 0 {

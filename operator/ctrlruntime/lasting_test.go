@@ -33,10 +33,9 @@ import (
 
 // TestNothingIsKeptFromATerm: after a thousand terms there is as much as after a hundred.
 func TestNothingIsKeptFromATerm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 5)
+	inWorld(t, 5, func(w *world) {
 		var reconciles, ran atomic.Int64
-		w.mustLead(t, func(m ctrl.Manager) error {
+		w.mustLead(func(m ctrl.Manager) error {
 			events := make(chan event.GenericEvent, 1)
 			events <- event.GenericEvent{Object: &corev1.ConfigMap{}}
 			if err := indexing(m); err != nil {
@@ -53,7 +52,7 @@ func TestNothingIsKeptFromATerm(t *testing.T) {
 					return reconcile.Result{RequeueAfter: time.Hour}, nil
 				}))
 		})
-		w.serve(t)
+		w.serve()
 		terms := 1000
 		if testing.Short() {
 			terms = 200 // with the race detector, which keeps things of its own
@@ -63,7 +62,7 @@ func TestNothingIsKeptFromATerm(t *testing.T) {
 		seriesOf(t)                                      // whatever is made when metrics are gathered first
 		for n := 1; n <= terms; n++ {
 			reconciles.Store(0)
-			w.term(t, func() { time.Sleep(2 * time.Second) })
+			w.term(func() { time.Sleep(2 * time.Second) })
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			if reconciles.Load() < 5 {
@@ -125,10 +124,10 @@ func TestNoReconcileBeginsAfterItsTerm(t *testing.T) {
 			if !priority {
 				r = Gate(r)
 			}
-			w.mustLead(t, doing(fmt.Sprint("late-", priority), r.Reconcile))
-			w.serve(t)
+			w.mustLead(doing(fmt.Sprint("late-", priority), r.Reconcile))
+			w.serve()
 			var ends time.Time
-			w.term(t, func() {
+			w.term(func() {
 				for began.Load() == 0 {
 					time.Sleep(700 * time.Microsecond)
 				}
@@ -166,15 +165,14 @@ func TestATermIsOverWhenNothingOfItRuns(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 3)
+			inWorld(t, 3, func(w *world) {
 				runs, goOn := make(chan struct{}), make(chan struct{})
 				var over atomic.Bool
 				var calls atomic.Int64
 				block := sync.OnceFunc(func() { close(runs); <-goOn })
-				w.mustLead(t, func(m ctrl.Manager) error { return blocks(m, func() { calls.Add(1); block() }) })
-				w.serve(t)
-				w.term(t, func() {
+				w.mustLead(func(m ctrl.Manager) error { return blocks(m, func() { calls.Add(1); block() }) })
+				w.serve()
+				w.term(func() {
 					<-runs
 					time.AfterFunc(time.Hour, func() {
 						if over.Load() {
@@ -215,12 +213,12 @@ func TestAHandlerThatATermRemovesIsForgotten(t *testing.T) {
 
 // TestNothingIsAddedToATermThatIsOver, by what of it still runs.
 func TestNothingIsAddedToATermThatIsOver(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.mustLead(t, func(m ctrl.Manager) error {
+	inWorld(t, 1, func(w *world) {
+		w.mustLead(func(m ctrl.Manager) error {
 			return m.Add(manager.RunnableFunc(func(ctx context.Context) error {
 				<-ctx.Done()
 				time.Sleep(time.Second)
-				i, err := m.GetCache().GetInformer(t.Context(), &corev1.ConfigMap{})
+				i, err := m.GetCache().GetInformer(w.t.Context(), &corev1.ConfigMap{})
 				if err != nil {
 					t.Error(err)
 					return err
@@ -234,8 +232,8 @@ func TestNothingIsAddedToATermThatIsOver(t *testing.T) {
 				return nil
 			}))
 		})
-		w.serve(t)
-		w.term(t, func() { time.Sleep(time.Second) })
+		w.serve()
+		w.term(func() { time.Sleep(time.Second) })
 	})
 }
 
@@ -243,12 +241,11 @@ func TestNothingIsAddedToATermThatIsOver(t *testing.T) {
 // has asked for has synced. If it never does, the term ends with a word.
 func TestControllersWaitForWhatTheirInformersAreToHear(t *testing.T) {
 	for _, late := range []time.Duration{5 * time.Second, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, 1)
+		inWorld(t, 1, func(w *world) {
 			w.denied.Store("/configmaps")
 			began := time.Now()
-			w.mustLead(t, func(m ctrl.Manager) error {
-				i, err := m.GetCache().GetInformer(t.Context(), &corev1.ConfigMap{})
+			w.mustLead(func(m ctrl.Manager) error {
+				i, err := m.GetCache().GetInformer(w.t.Context(), &corev1.ConfigMap{})
 				return errors.Join(err, m.Add(manager.RunnableFunc(func(context.Context) error {
 					if !i.HasSynced() || time.Since(began) < late {
 						t.Error("it runs before the informer has synced")
@@ -256,7 +253,7 @@ func TestControllersWaitForWhatTheirInformersAreToHear(t *testing.T) {
 					return errors.New("enough")
 				})))
 			})
-			w.serve(t)
+			w.serve()
 			go func() {
 				time.Sleep(late)
 				w.denied.Store("/secrets")
@@ -265,7 +262,7 @@ func TestControllersWaitForWhatTheirInformersAreToHear(t *testing.T) {
 			if late > 2*time.Minute {
 				want = "the cache has no /v1, Kind=ConfigMap after 2m0s"
 			}
-			if err := w.lead(t.Context(), election.Term{}); !errors.Is(err, errTerm) || !strings.Contains(err.Error(), want) {
+			if err := w.lead(w.t.Context(), election.Term{}); !errors.Is(err, errTerm) || !strings.Contains(err.Error(), want) {
 				t.Errorf("the term ends with: %v", err)
 			}
 			time.Sleep(2 * late)
@@ -275,10 +272,10 @@ func TestControllersWaitForWhatTheirInformersAreToHear(t *testing.T) {
 
 // TestATermWaitsForNoKindThatItDoesNotUse: that may be gone or forbidden (B2, B3).
 func TestATermWaitsForNoKindThatItDoesNotUse(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, 1, func(w *world) {
 		w.denied.Store("/secrets")
 		var reconciles, synced atomic.Int64
-		w.mustLead(t, func(m ctrl.Manager) error {
+		w.mustLead(func(m ctrl.Manager) error {
 			return errors.Join(
 				m.Add(manager.RunnableFunc(func(ctx context.Context) error {
 					if m.GetCache().WaitForCacheSync(ctx) && ctx.Err() == nil {
@@ -292,11 +289,11 @@ func TestATermWaitsForNoKindThatItDoesNotUse(t *testing.T) {
 				})(m),
 			)
 		})
-		_, err := w.GetCache().GetInformer(t.Context(), &corev1.Secret{})
+		_, err := w.GetCache().GetInformer(w.t.Context(), &corev1.Secret{})
 		must(t, err)
-		w.serve(t)
+		w.serve()
 		for n := range int64(2) {
-			w.term(t, func() { time.Sleep(time.Second) })
+			w.term(func() { time.Sleep(time.Second) })
 			if reconciles.Load() != n+1 || synced.Load() != n+1 {
 				t.Errorf("after term %d: %d reconciles, synced %d times", n, reconciles.Load(), synced.Load())
 			}
@@ -306,22 +303,22 @@ func TestATermWaitsForNoKindThatItDoesNotUse(t *testing.T) {
 
 // TestARehearsalLeavesNoHandler that setup adds: only the leader's is called (B6).
 func TestARehearsalLeavesNoHandler(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, 1, func(w *world) {
 		var heard atomic.Int64
-		w.mustLead(t, func(m ctrl.Manager) error {
-			i, err := m.GetCache().GetInformer(t.Context(), &corev1.ConfigMap{})
+		w.mustLead(func(m ctrl.Manager) error {
+			i, err := m.GetCache().GetInformer(w.t.Context(), &corev1.ConfigMap{})
 			if err != nil {
 				return err
 			}
 			_, err = i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { heard.Add(1) }})
 			return err
 		})
-		w.warm(t)
+		w.warm()
 		time.Sleep(time.Minute)
 		if heard.Load() != 0 {
 			t.Errorf("it was called %d times before the first term", heard.Load())
 		}
-		w.term(t, func() { time.Sleep(time.Minute) })
+		w.term(func() { time.Sleep(time.Minute) })
 		if heard.Load() != 1 {
 			t.Errorf("it was called %d times in the first term", heard.Load())
 		}
@@ -334,17 +331,17 @@ func TestTheCacheIsWarmWhenTheFirstTermBegins(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1, func(o *ctrl.Options) { o.Controller.EnableWarmup = &warm })
 			reconciled := make(chan struct{}, 10)
-			w.mustLead(t, doing(fmt.Sprintf("warm%v", warm), func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			w.mustLead(doing(fmt.Sprintf("warm%v", warm), func(context.Context, reconcile.Request) (reconcile.Result, error) {
 				reconciled <- struct{}{}
 				return reconcile.Result{}, nil
 			}))
-			w.warm(t)
+			w.warm()
 			synctest.Wait()
 			before := w.asked.Load()
 			if (before > 0) != warm || len(reconciled) > 0 {
 				t.Errorf("warm=%v: %d requests and %d reconciles before the first term", warm, before, len(reconciled))
 			}
-			w.term(t, func() { <-reconciled })
+			w.term(func() { <-reconciled })
 			if asked := w.asked.Load(); warm && asked != before {
 				t.Errorf("%d requests in the first term", asked-before)
 			}
@@ -360,13 +357,13 @@ func TestTheCacheOfEachNamespaceIsOne(t *testing.T) {
 		})
 		w.put("other", 0)
 		var n atomic.Int64
-		w.mustLead(t, doing("manyns", func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		w.mustLead(doing("manyns", func(context.Context, reconcile.Request) (reconcile.Result, error) {
 			n.Add(1)
 			return reconcile.Result{}, nil
 		}))
-		w.serve(t)
+		w.serve()
 		for range 2 {
-			w.term(t, func() { time.Sleep(time.Minute) })
+			w.term(func() { time.Sleep(time.Minute) })
 		}
 		if n.Load() != 4 {
 			t.Errorf("%d reconciles", n.Load())
@@ -375,15 +372,15 @@ func TestTheCacheOfEachNamespaceIsOne(t *testing.T) {
 }
 
 func TestNothingBeginsInATermThatEndedInItsSetup(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, 1, func(w *world) {
 		calls := 0
-		w.mustLead(t, func(m ctrl.Manager) error {
+		w.mustLead(func(m ctrl.Manager) error {
 			if calls++; calls > 2 {
 				time.Sleep(10 * time.Second)
 			}
 			return m.Add(manager.RunnableFunc(func(context.Context) error { t.Error("it begins after its term has ended"); return nil }))
 		})
-		w.serve(t)
-		w.term(t, func() { time.Sleep(5 * time.Second) })
+		w.serve()
+		w.term(func() { time.Sleep(5 * time.Second) })
 	})
 }

@@ -39,7 +39,7 @@ import (
 func TestSetupsThatIndexTheSameFieldAreRefused(t *testing.T) {
 	w := newWorld(t, 0)
 	for range 2 {
-		w.mustLead(t, indexing)
+		w.mustLead(indexing)
 	}
 	if err := w.Start(t.Context()); err == nil || errors.Is(err, errTerm) || !strings.Contains(err.Error(), `is indexed by "f" twice`) {
 		t.Errorf("Start: %v", err)
@@ -88,7 +88,7 @@ func TestTermsThatFailArePacedAndCounted(t *testing.T) {
 		w := newElectedWorld(t)
 		var terms []time.Time
 		calls := 0
-		w.mustLead(t, func(m ctrl.Manager) error {
+		w.mustLead(func(m ctrl.Manager) error {
 			if calls++; calls <= 3 { // rehearsals
 				return nil
 			}
@@ -115,7 +115,7 @@ func TestATermThatEndsWellEndsARowOfThoseThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newElectedWorld(t)
 		terms, calls := 0, 0
-		w.mustLead(t, func(m ctrl.Manager) error {
+		w.mustLead(func(m ctrl.Manager) error {
 			if calls++; calls <= 3 { // rehearsals
 				return nil
 			}
@@ -140,13 +140,13 @@ func newElectedWorld(t *testing.T, change ...func(*ctrl.Options)) *world {
 }
 
 // oneTerm starts a manager that ends when during returns, which gets the manager of a term.
-func (w *world) oneTerm(t *testing.T, during func(m ctrl.Manager)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	w.mustLead(t, func(m ctrl.Manager) error {
+func (w *world) oneTerm(during func(m ctrl.Manager)) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.mustLead(func(m ctrl.Manager) error {
 		return m.Add(manager.RunnableFunc(func(context.Context) error { during(m); cancel(); return nil }))
 	})
-	must(t, w.Start(ctx))
+	must(w.t, w.Start(ctx))
 }
 
 // TestALastingManagerIsElectedForNoTerm: what waits for Elected would go on without leadership.
@@ -158,7 +158,7 @@ func TestALastingManagerIsElectedForNoTerm(t *testing.T) {
 				said.Store(said.Load() || strings.Contains(args, "is never closed"))
 			}, funcr.Options{})
 		})
-		w.oneTerm(t, func(m ctrl.Manager) {
+		w.oneTerm(func(m ctrl.Manager) {
 			<-m.Elected()
 			if w.Elected() != nil {
 				t.Error("it is elected for ever")
@@ -177,7 +177,7 @@ func TestTheClientOfATermIsGuarded(t *testing.T) {
 			return c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}})
 		}
 		var last client.Client
-		newElectedWorld(t).oneTerm(t, func(m ctrl.Manager) {
+		newElectedWorld(t).oneTerm(func(m ctrl.Manager) {
 			last = m.GetClient()
 			if err := write(last); errors.Is(err, election.ErrUntrusted) {
 				t.Errorf("while it leads: %v", err)
@@ -195,7 +195,7 @@ func TestWorkThatOutlivesItsTermEndsTheProcess(t *testing.T) {
 		short := 100 * time.Millisecond
 		w := newElectedWorld(t, func(o *ctrl.Options) { o.GracefulShutdownTimeout = &short })
 		ctx, cancel := context.WithCancel(t.Context())
-		w.mustLead(t, func(m ctrl.Manager) error {
+		w.mustLead(func(m ctrl.Manager) error {
 			return m.Add(manager.RunnableFunc(func(context.Context) error { cancel(); fmt.Println("it works"); select {} }))
 		})
 		t.Fatal(w.Start(ctx))

@@ -33,6 +33,7 @@ import (
 // world is a lasting manager without election, and the API server that it asks.
 type world struct {
 	*Lasting
+	t      *testing.T
 	server *apitest.Server
 	asked  atomic.Int64 // how often for ConfigMaps
 	denied atomic.Value // the resource that nobody may see
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, objects int, change ...func(*ctrl.Options)) *world {
 	if os.Getenv("FLOOR") != "" {
 		t.Skip("NewLasting needs a newer controller-runtime than NewManager")
 	}
-	w := &world{server: apitest.NewServer()}
+	w := &world{t: t, server: apitest.NewServer()}
 	for n := range objects {
 		w.put("ns", n)
 	}
@@ -105,20 +106,20 @@ func (w *world) put(namespace string, n int) {
 	})
 }
 
-// inWorld runs a test in virtual time, with one ConfigMap.
-func inWorld(t *testing.T, do func(t *testing.T, w *world)) {
+// inWorld runs a test in virtual time, with so many ConfigMaps.
+func inWorld(t *testing.T, objects int, do func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { do(t, newWorld(t, 1)) })
+	synctest.Test(t, func(t *testing.T) { do(newWorld(t, objects)) })
 }
 
 // serve starts the cache alone: terms are begun by term.
-func (w *world) serve(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
+func (w *world) serve() {
+	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error)
 	go func() { done <- w.GetCache().Start(ctx) }()
-	t.Cleanup(func() {
+	w.t.Cleanup(func() {
 		cancel()
-		must(t, <-done)
+		must(w.t, <-done)
 		time.Sleep(time.Minute) // a queue looks only now and then whether it is shut down
 	})
 	w.started.Store(true)
@@ -126,14 +127,14 @@ func (w *world) serve(t *testing.T) {
 }
 
 // term is one term, which ends when during returns.
-func (w *world) term(t *testing.T, during func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+func (w *world) term(during func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error)
 	go func() { done <- w.lead(ctx, election.Term{}) }()
 	during()
 	cancel()
-	must(t, <-done)
+	must(w.t, <-done)
 }
 
 // indexing adds an index of ConfigMaps.
@@ -149,17 +150,17 @@ func doing(name string, do func(context.Context, reconcile.Request) (reconcile.R
 	}
 }
 
-func (w *world) mustLead(t *testing.T, setup func(ctrl.Manager) error) {
-	t.Helper()
-	must(t, w.Lead(setup))
+func (w *world) mustLead(setup func(ctrl.Manager) error) {
+	w.t.Helper()
+	must(w.t, w.Lead(setup))
 }
 
 // warm rehearses all setups, starts the cache and warms up, as Start does.
-func (w *world) warm(t *testing.T) {
-	t.Helper()
+func (w *world) warm() {
+	w.t.Helper()
 	trial, err := w.rehearse(true, w.setups...)
-	must(t, err)
+	must(w.t, err)
 	w.trial = trial
-	w.serve(t)
-	must(t, w.warmUp(t.Context()))
+	w.serve()
+	must(w.t, w.warmUp(w.t.Context()))
 }

@@ -43,13 +43,14 @@ const endless = 3 * time.Minute
 type api struct {
 	*apitest.Server
 	*apitest.Pipes
+	t *testing.T
 }
 
 // virtually runs f with an API server in virtual time.
-func virtually(t *testing.T, f func(t *testing.T, a *api)) {
+func virtually(t *testing.T, f func(a *api)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a := &api{apitest.NewServer(), apitest.NewPipes()}
+		a := &api{apitest.NewServer(), apitest.NewPipes(), t}
 		s := &http.Server{Handler: a, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
 		go func() { _ = s.Serve(a) }()
 		defer func() {
@@ -57,13 +58,14 @@ func virtually(t *testing.T, f func(t *testing.T, a *api)) {
 			a.Cut()
 			time.Sleep(time.Minute)
 		}()
-		f(t, a)
+		f(a)
 	})
 }
 
 // replica is a program as client-go's documentation shows one.
 type replica struct {
 	*LeaderElector
+	t      *testing.T
 	config LeaderElectionConfig
 	end    context.CancelFunc
 
@@ -119,10 +121,10 @@ func configOf(lock resourcelock.Interface, o operator.Options) LeaderElectionCon
 }
 
 // newReplica makes a replica whose work stops when it is told to.
-func (a *api) newReplica(t *testing.T, identity string, change ...func(*LeaderElectionConfig)) *replica {
-	t.Helper()
-	r := &replica{times: map[string]time.Time{}}
-	r.config = configOf(lockOf(t, a.Config(), identity), operator.Options{
+func (a *api) newReplica(identity string, change ...func(*LeaderElectionConfig)) *replica {
+	a.t.Helper()
+	r := &replica{t: a.t, times: map[string]time.Time{}}
+	r.config = configOf(lockOf(a.t, a.Config(), identity), operator.Options{
 		Config: a.Config(), Logger: logr.Discard(), Self: operator.SelfOptions{Zone: "za"},
 	})
 	r.config.ReleaseOnCancel = true
@@ -137,15 +139,14 @@ func (a *api) newReplica(t *testing.T, identity string, change ...func(*LeaderEl
 	}
 	var err error
 	if r.LeaderElector, err = NewLeaderElector(r.config); err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	return r
 }
 
 // start runs it.
-func (r *replica) start(t *testing.T) *replica {
-	t.Helper()
-	ctx, end := context.WithCancel(t.Context())
+func (r *replica) start() *replica {
+	ctx, end := context.WithCancel(r.t.Context())
 	r.end = end
 	go func() {
 		r.Run(ctx)
@@ -177,25 +178,25 @@ func keeps(c *LeaderElectionConfig) { c.ReleaseOnCancel = false }
 // stops has work that stops when it is told to.
 func stops(*LeaderElectionConfig) {}
 
-func (r *replica) ends(t *testing.T, want string) {
-	t.Helper()
+func (r *replica) ends(want string) {
+	r.t.Helper()
 	if got := r.happened(); got != want {
-		t.Errorf("%s: it happened: %s, want %s", r.lock.Identity(), got, want)
+		r.t.Errorf("%s: it happened: %s, want %s", r.lock.Identity(), got, want)
 	}
 }
 
 func TestTheCallbacksAreThoseOfClientGo(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
-		one := a.newReplica(t, "one").start(t)
-		other := a.newReplica(t, "other").start(t)
+	virtually(t, func(a *api) {
+		one := a.newReplica("one").start()
+		other := a.newReplica("other").start()
 		time.Sleep(2 * endless)
 		if !one.IsLeader() || other.IsLeader() || one.GetLeader() != "one" || other.GetLeader() != "one" {
 			t.Errorf("one leads: %v, other leads: %v", one.IsLeader(), other.IsLeader())
 		}
 		other.end()
-		other.ends(t, "stopped, returned") // though it never led
+		other.ends("stopped, returned") // though it never led
 		one.end()
-		one.ends(t, "started, told, stopped, returned")
+		one.ends("started, told, stopped, returned")
 		if one.IsLeader() {
 			t.Error("it leads when its context has ended")
 		}
@@ -205,17 +206,17 @@ func TestTheCallbacksAreThoseOfClientGo(t *testing.T) {
 // TestTheLockIsReleasedBeforeOnStoppedLeading, in which many programs end. The API server takes its time.
 func TestTheLockIsReleasedBeforeOnStoppedLeading(t *testing.T) {
 	for _, late := range []time.Duration{0, 5 * time.Millisecond, untrusted, 777 * time.Millisecond} {
-		virtually(t, func(t *testing.T, a *api) {
+		virtually(t, func(a *api) {
 			a.Landing = func(*http.Request) bool { time.Sleep(late); return true }
 			var one *replica
 			holder := make(chan any, 1)
-			one = a.newReplica(t, "one", func(c *LeaderElectionConfig) {
+			one = a.newReplica("one", func(c *LeaderElectionConfig) {
 				c.Callbacks.OnStoppedLeading = func() {
 					a.Mu.Lock()
 					defer a.Mu.Unlock()
 					holder <- a.Objects[leasePath]["spec"].(map[string]any)["holderIdentity"]
 				}
-			}).start(t)
+			}).start()
 			time.Sleep(time.Minute)
 			one.end()
 			if got := <-holder; got != nil && got != "" {
@@ -232,8 +233,8 @@ func TestALossIsToldAtOnce(t *testing.T) {
 		"work that stops": stops, "work that goes on": works(endless), "a callback that has returned": returns, "without a release": keeps,
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtually(t, func(t *testing.T, a *api) {
-				one := a.newReplica(t, "one", change).start(t)
+			virtually(t, func(a *api) {
+				one := a.newReplica("one", change).start()
 				time.Sleep(time.Minute)
 				cut := time.Now()
 				a.Cut()
@@ -265,12 +266,12 @@ func TestALossWhileTheWorkStopsIsToldAtOnce(t *testing.T) {
 			a.Change(leasePath, func(o apitest.Object) { o["spec"].(apitest.Object)["holderIdentity"] = "other" })
 		}, 0, 2 * untrusted},
 	} {
-		virtually(t, func(t *testing.T, a *api) {
-			one := a.newReplica(t, "one", works(endless), func(c *LeaderElectionConfig) { c.Options.Timing.StopTimeout = endless }).start(t)
+		virtually(t, func(a *api) {
+			one := a.newReplica("one", works(endless), func(c *LeaderElectionConfig) { c.Options.Timing.StopTimeout = endless }).start()
 			time.Sleep(time.Minute)
 			one.end()
 			time.Sleep(lease)
-			one.ends(t, "started, told")
+			one.ends("started, told")
 			if err := one.Check(0); err != nil {
 				t.Errorf("while it drains: %v", err)
 			}
@@ -287,11 +288,11 @@ func TestALossWhileTheWorkStopsIsToldAtOnce(t *testing.T) {
 
 // TestRunMayBeCalledInOnStoppedLeading, as it may with client-go.
 func TestRunMayBeCalledInOnStoppedLeading(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
+	virtually(t, func(a *api) {
 		var one *replica
-		ctx, end := context.WithCancel(t.Context())
+		ctx, end := context.WithCancel(a.t.Context())
 		again := sync.OnceFunc(func() { one.Run(ctx) })
-		one = a.newReplica(t, "one", keeps, func(c *LeaderElectionConfig) {
+		one = a.newReplica("one", keeps, func(c *LeaderElectionConfig) {
 			stopped := c.Callbacks.OnStoppedLeading
 			c.Callbacks.OnStoppedLeading = func() {
 				stopped()
@@ -299,9 +300,9 @@ func TestRunMayBeCalledInOnStoppedLeading(t *testing.T) {
 					again()
 				}
 			}
-		}).start(t)
+		}).start()
 		time.Sleep(time.Minute)
-		go func() { _ = one.current.Load().Resign(t.Context()) }()
+		go func() { _ = one.current.Load().Resign(a.t.Context()) }()
 		time.Sleep(time.Minute)
 		if got := strings.Count(one.happened(), "started"); got != 2 || !one.IsLeader() {
 			t.Errorf("its work began %d times: %s", got, one.happened())
@@ -314,10 +315,10 @@ func TestRunMayBeCalledInOnStoppedLeading(t *testing.T) {
 // TestAnyTimingOfClientGoInWholeSecondsIsTaken: it asks for a RenewDeadline of 1.2 times the RetryPeriod.
 func TestAnyTimingOfClientGoInWholeSecondsIsTaken(t *testing.T) {
 	for _, seconds := range [][3]time.Duration{{10, 5, 3}, {5, 3, 2}, {30, 15, 10}, {60, 15, 5}, {137, 107, 26}, {15, 10, 2}} {
-		virtually(t, func(t *testing.T, a *api) {
-			one := a.newReplica(t, "one", func(c *LeaderElectionConfig) {
+		virtually(t, func(a *api) {
+			one := a.newReplica("one", func(c *LeaderElectionConfig) {
 				c.LeaseDuration, c.RenewDeadline, c.RetryPeriod = seconds[0]*time.Second, seconds[1]*time.Second, seconds[2]*time.Second
-			}).start(t)
+			}).start()
 			time.Sleep(endless)
 			if !one.IsLeader() || strings.Count(one.happened(), "started") != 1 {
 				t.Errorf("%v: %s", seconds, one.happened())
@@ -349,15 +350,15 @@ func TestAHandoverReleasesOnlyWhatHasStopped(t *testing.T) {
 	} {
 		for how, want := range map[string]span{"canceled": tc.canceled, "handed over": tc.handed} {
 			t.Run(name+", "+how, func(t *testing.T) {
-				virtually(t, func(t *testing.T, a *api) {
-					one := a.newReplica(t, "one", tc.change).start(t)
-					next := a.newReplica(t, "next").start(t)
+				virtually(t, func(a *api) {
+					one := a.newReplica("one", tc.change).start()
+					next := a.newReplica("next").start()
 					time.Sleep(time.Minute)
 					asked := time.Now()
 					if how == "canceled" {
 						one.end()
 					} else {
-						go func() { _ = one.current.Load().Resign(t.Context()) }()
+						go func() { _ = one.current.Load().Resign(a.t.Context()) }()
 					}
 					time.Sleep(2 * time.Minute)
 					if took := next.when("started").Sub(asked); took < want.least || took > want.most {
@@ -382,26 +383,26 @@ func TestAHandoverReleasesOnlyWhatHasStopped(t *testing.T) {
 
 // TestTheWorkOfALeaderElectorRunsOnceAtATime: client-go begins it again beside what is left of the former.
 func TestTheWorkOfALeaderElectorRunsOnceAtATime(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
-		other := a.newReplica(t, "other").start(t)
+	virtually(t, func(a *api) {
+		other := a.newReplica("other").start()
 		var leaders []string
-		one := a.newReplica(t, "one", works(time.Minute), func(c *LeaderElectionConfig) {
+		one := a.newReplica("one", works(time.Minute), func(c *LeaderElectionConfig) {
 			c.Callbacks.OnNewLeader = func(identity string) { leaders = append(leaders, identity) }
-		}).start(t)
-		ctx, endSecond := context.WithCancel(t.Context())
+		}).start()
+		ctx, endSecond := context.WithCancel(a.t.Context())
 		go one.Run(ctx)
 		time.Sleep(time.Minute)
 		other.end()
 		time.Sleep(time.Minute)
-		one.ends(t, "started")
+		one.ends("started")
 		if !slices.Equal(leaders, []string{"other", "one"}) {
 			t.Errorf("told of the leaders %q", leaders)
 		}
 		one.end()
 		time.Sleep(50 * time.Second)
-		one.ends(t, "started, told, stopped, returned") // and the lock is released
+		one.ends("started, told, stopped, returned") // and the lock is released
 		time.Sleep(time.Minute)
-		one.ends(t, "started, told, stopped, returned, started")
+		one.ends("started, told, stopped, returned, started")
 		if !one.IsLeader() {
 			t.Error("it does not lead")
 		}
@@ -411,12 +412,12 @@ func TestTheWorkOfALeaderElectorRunsOnceAtATime(t *testing.T) {
 }
 
 func TestEventsGoToTheLocksRecorder(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
+	virtually(t, func(a *api) {
 		recorder := record.NewFakeRecorder(10)
 		recorder.IncludeObject = true
-		one := a.newReplica(t, "one", func(c *LeaderElectionConfig) {
+		one := a.newReplica("one", func(c *LeaderElectionConfig) {
 			c.Lock.(*resourcelock.LeaseLock).LockConfig.EventRecorder = recorder
-		}).start(t)
+		}).start()
 		time.Sleep(time.Minute)
 		one.end()
 		synctest.Wait()
@@ -437,7 +438,7 @@ func TestEventsGoToTheLocksRecorder(t *testing.T) {
 }
 
 func TestWorkThatOutlivesItsLeadershipFailsTheCheck(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
+	virtually(t, func(a *api) {
 		dog := NewLeaderHealthzAdaptor(20 * time.Second)
 		check := func(want bool) {
 			t.Helper()
@@ -447,10 +448,10 @@ func TestWorkThatOutlivesItsLeadershipFailsTheCheck(t *testing.T) {
 			}
 		}
 		check(true) // nobody has said what it checks
-		one := a.newReplica(t, "one", works(time.Minute))
+		one := a.newReplica("one", works(time.Minute))
 		dog.SetLeaderElection(one.LeaderElector)
 		check(true)
-		one.start(t)
+		one.start()
 		time.Sleep(time.Minute)
 		check(true)
 		a.Cut() // an outage is no reason to end
@@ -469,13 +470,13 @@ func TestWorkThatOutlivesItsLeadershipFailsTheCheck(t *testing.T) {
 }
 
 func TestRunOrDieTellsTheWatchDogAndDies(t *testing.T) {
-	virtually(t, func(t *testing.T, a *api) {
+	virtually(t, func(a *api) {
 		dog := NewLeaderHealthzAdaptor(0)
-		r := a.newReplica(t, "one", func(c *LeaderElectionConfig) { c.WatchDog = dog })
-		ctx, end := context.WithCancel(t.Context())
+		r := a.newReplica("one", func(c *LeaderElectionConfig) { c.WatchDog = dog })
+		ctx, end := context.WithCancel(a.t.Context())
 		time.AfterFunc(time.Minute, end)
 		RunOrDie(ctx, r.config)
-		r.ends(t, "started, told, stopped")
+		r.ends("started, told, stopped")
 		if dog.elector.Load() == nil {
 			t.Error("nobody told the watch dog")
 		}

@@ -106,7 +106,7 @@ func TestAuditSaysOfEachElectionWhoHoldsIt(t *testing.T) {
 		"audit-json":       "audit -A -o json",
 	} {
 		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.fleet()
 				w.server.Stored = func(r *http.Request, path string, _, _ apitest.Object) {
 					if r != nil {
@@ -122,7 +122,7 @@ func TestAuditSaysOfEachElectionWhoHoldsIt(t *testing.T) {
 // TestAuditSaysOnceWhatIsMissing: each right, and what is not known without it. A right on Leases is an
 // error.
 func TestAuditSaysOnceWhatIsMissing(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.fleet()
 		w.forbid("", "/api/v1/")
 		golden(t, "audit-leases-alone", w.run("audit"))
@@ -131,7 +131,7 @@ func TestAuditSaysOnceWhatIsMissing(t *testing.T) {
 
 // TestTheTimeThatTheSecondLookTakesIsNoTimeOfWatching: a list may take long, and the Lease was read before.
 func TestTheTimeThatTheSecondLookTakesIsNoTimeOfWatching(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.elected("ns", "op")
 		w.server.Before = func(_, path string) (int, apitest.Object) {
 			if strings.HasSuffix(path, "/configmaps") {
@@ -147,7 +147,7 @@ func TestTheTimeThatTheSecondLookTakesIsNoTimeOfWatching(t *testing.T) {
 
 // TestASecondLookThatFailsIsAnError: it does not say that there are no elections.
 func TestASecondLookThatFailsIsAnError(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.elected("ns", "op")
 		time.AfterFunc(time.Second, func() { w.forbid("list", "/leases") })
 		if r := w.run("audit"); r.code != exitError {
@@ -158,7 +158,7 @@ func TestASecondLookThatFailsIsAnError(t *testing.T) {
 
 // TestAThousandLeasesCostNothingButPagesOfLists: Leases, ConfigMaps and Endpoints twice, and the pods, in pages of 500.
 func TestAThousandLeasesCostNothingButPagesOfLists(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		for i := range 1000 {
 			w.elected(fmt.Sprintf("ns-%d", i%7), fmt.Sprintf("op-%d", i))
 		}

@@ -4,42 +4,14 @@
 package command
 
 import (
-	"context"
-	"io"
-	"log"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/rest"
-
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/demo"
 	"github.com/zonelect/zonelect/internal/apitest"
 )
-
-// stages has the candidates of a demonstration reach a handler through pipes.
-func (w *world) stages(to http.Handler, env *environment) {
-	pipes := apitest.NewPipes()
-	server := &http.Server{Handler: to, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
-	go func() { _ = server.Serve(pipes) }()
-	w.t.Cleanup(func() {
-		time.Sleep(time.Second) // what a wire holds up passes
-		_ = server.Close()
-	})
-	env.restConfig = func() (*rest.Config, error) { return pipes.Config(), nil }
-}
-
-// demonstrates runs demo in the world for as long as ctx lasts.
-func (w *world) demonstrates(ctx context.Context) result {
-	var out, errOut buffer
-	env := w.environment(w, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
-	w.stages(w, env)
-	code := run(ctx, env, []string{"demo"})
-	return result{code, out.String(), errOut.String()}
-}
 
 // leases are the paths of the Leases that there are.
 func (w *world) leases() []string {
@@ -59,9 +31,9 @@ var varying = regexp.MustCompile(`zonelect-demo-[a-z0-9]{5}|candidate-\d_\d| *\d
 
 // TestADemonstrationKeepsAllPromisesAndLeavesNothing, in less than a minute.
 func TestADemonstrationKeepsAllPromisesAndLeavesNothing(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		began := time.Now()
-		r := w.demonstrates(t.Context())
+		r := w.run("demo")
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("it took %v", took)
 		}
@@ -75,9 +47,9 @@ func TestADemonstrationKeepsAllPromisesAndLeavesNothing(t *testing.T) {
 
 // TestDemoCreatesNothingWhereItMayNotWrite, and says who grants that.
 func TestDemoCreatesNothingWhereItMayNotWrite(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.forbid("create", "/leases")
-		r := w.demonstrates(t.Context())
+		r := w.run("demo")
 		if r.code != exitError || !strings.Contains(r.errors, "ClusterRole zonelect-demo grants that") || len(w.leases()) > 0 {
 			t.Errorf("exit code %d, %v: %s%s", r.code, w.leases(), r.out, r.errors)
 		}
@@ -87,10 +59,8 @@ func TestDemoCreatesNothingWhereItMayNotWrite(t *testing.T) {
 // TestWhoeverInterruptsADemonstrationFindsNothingLeft, whenever that is: at once, and while the leader is cut off.
 func TestWhoeverInterruptsADemonstrationFindsNothingLeft(t *testing.T) {
 	for _, after := range []time.Duration{time.Nanosecond, time.Second, 10 * time.Second} {
-		inABubble(t, func(t *testing.T, w *world) {
-			ctx, stop := context.WithCancel(t.Context())
-			time.AfterFunc(after, stop)
-			r := w.demonstrates(ctx)
+		inABubble(t, func(w *world) {
+			r := w.runFor(after, "demo")
 			if left := w.leases(); r.code != exitInterrupted || r.errors != "" || len(left) > 0 {
 				t.Errorf("after %v: exit code %d, %v are left: %s%s", after, r.code, left, r.out, r.errors)
 			}
@@ -100,7 +70,7 @@ func TestWhoeverInterruptsADemonstrationFindsNothingLeft(t *testing.T) {
 
 // TestABrokenPromiseIsAnError: here nobody can lead after the first.
 func TestABrokenPromiseIsAnError(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		began := time.Now()
 		w.server.Before = func(verb, path string) (int, apitest.Object) {
 			if verb == "update" && time.Since(began) > 3*time.Second {
@@ -108,7 +78,7 @@ func TestABrokenPromiseIsAnError(t *testing.T) {
 			}
 			return 0, nil
 		}
-		r := w.demonstrates(t.Context())
+		r := w.run("demo")
 		says := strings.Contains(r.out, "✗") && strings.Contains(r.errors, "not kept: see "+demo.Page)
 		if r.code != exitError || !says || len(w.leases()) > 0 {
 			t.Errorf("exit code %d, %v are left: %s%s", r.code, w.leases(), r.out, r.errors)

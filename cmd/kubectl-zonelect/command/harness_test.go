@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 
@@ -46,14 +48,18 @@ const (
 type world struct {
 	t      *testing.T
 	server *apitest.Server
-	denied bool              // nothing is permitted
-	sick   map[string]string // why candidates are unhealthy, by identity
-	stops  time.Duration     // how long the work of a leader takes to stop
-	lacks  map[string]bool   // what service accounts may not do, as in "update leases"
+	denied bool                // nothing is permitted
+	sick   map[string]string   // why candidates are unhealthy, by identity
+	stops  time.Duration       // how long the work of a leader takes to stop
+	lacks  map[string]bool     // what service accounts may not do, as in "update leases"
+	asked  func(*http.Request) // hears of each request of the plugin, unless nil
 }
 
-// ServeHTTP serves access reviews, too, which the server in memory does not know.
+// ServeHTTP serves the plugin: access reviews, too, which the server in memory does not know.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
+	if w.asked != nil {
+		w.asked(r)
+	}
 	a.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews") && w.denied:
@@ -72,15 +78,10 @@ func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 	w.server.ServeHTTP(a, r)
 }
 
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	return &world{t: t, server: apitest.NewServer()}
-}
-
 // inABubble runs a test whose clock begins at midnight and stands still.
-func inABubble(t *testing.T, f func(*testing.T, *world)) {
+func inABubble(t *testing.T, f func(*world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t)) })
+	synctest.Test(t, func(t *testing.T) { f(&world{t: t, server: apitest.NewServer()}) })
 }
 
 func must(t testing.TB, err error) {
@@ -98,35 +99,47 @@ type result struct {
 
 // run runs a command; one that goes on is interrupted after some minutes.
 func (w *world) run(args ...string) result {
-	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.t.Context(), 5*time.Minute)
-	defer stop()
+	return w.runFor(5*time.Minute, args...)
+}
+
+// runFor runs a command, and interrupts it if it goes on for longer.
+func (w *world) runFor(most time.Duration, args ...string) result {
+	ctx, stop := context.WithCancel(w.t.Context())
+	defer time.AfterFunc(most, stop).Stop()
+	return w.runUntil(ctx, args...)
+}
+
+// runUntil runs a command in an environment in which the world is the cluster.
+func (w *world) runUntil(ctx context.Context, args ...string) result {
 	var out, errOut buffer
-	code := w.start(ctx, &out, &errOut, args...)
+	env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+	env.connect = func() (clients, error) {
+		return clients{
+			core:          apitest.Wire(w.t, w, corev1.SchemeGroupVersion),
+			apps:          apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
+			coordination:  apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
+			authorization: apitest.Wire(w.t, w, authorizationv1.SchemeGroupVersion),
+		}, nil
+	}
+	env.restConfig = w.piped
+	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
+	code := run(ctx, env, args)
 	return result{code, out.String(), errOut.String()}
 }
 
-func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string) int {
-	env := w.environment(w, genericiooptions.IOStreams{Out: out, ErrOut: errOut})
-	return run(ctx, env, args)
+// piped has the candidates of a demonstration reach the world through pipes.
+func (w *world) piped() (*rest.Config, error) {
+	pipes := apitest.NewPipes()
+	server := &http.Server{Handler: w, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
+	go func() { _ = server.Serve(pipes) }()
+	w.t.Cleanup(func() {
+		time.Sleep(time.Second) // what a wire holds up passes
+		_ = server.Close()
+	})
+	return pipes.Config(), nil
 }
 
-// environment is one in which a handler, the world or what stands before it, is the cluster.
-func (w *world) environment(to http.Handler, streams genericiooptions.IOStreams) *environment {
-	env := newEnvironment(streams)
-	env.connect = func() (clients, error) {
-		return clients{
-			core:          apitest.Wire(w.t, to, corev1.SchemeGroupVersion),
-			apps:          apitest.Wire(w.t, to, appsv1.SchemeGroupVersion),
-			coordination:  apitest.Wire(w.t, to, coordinationv1.SchemeGroupVersion),
-			authorization: apitest.Wire(w.t, to, authorizationv1.SchemeGroupVersion),
-		}, nil
-	}
-	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
-	return env
-}
-
-// buffer can be read while it is written.
+// buffer may be written and read at the same time.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -241,7 +254,7 @@ func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*prese
 	for _, change := range changes {
 		change(&said)
 	}
-	client := apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion)
+	client := apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion)
 	o, err := presence.Ensure(w.t.Context(), client, "ns", said, nil, func(context.Context) error { return nil })
 	must(w.t, err)
 	return o

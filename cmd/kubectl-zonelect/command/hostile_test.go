@@ -101,7 +101,7 @@ func unplain(text string) string {
 func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
 	for _, line := range lines {
 		for _, refused := range []string{"", "update", "list"} { // by the API server, with a hostile reason
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.attacked(hostile)
 				w.before(func(verb, _ string) (int, apitest.Object) {
 					if verb == refused {
@@ -128,7 +128,7 @@ func TestNoTextOfOthersIsMoreThanAText(t *testing.T) {
 // TestNoHintHasATextOfOthers: people copy what doctor says that they can do.
 func TestNoHintHasATextOfOthers(t *testing.T) {
 	for _, line := range []string{"doctor", "doctor op", "doctor rec", "doctor lost"} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			w.attacked(hostile)
 			hints := w.run(append(strings.Fields(line), "-o", "jsonpath={.findings[*].hint}")...).out
 			if strings.Contains(hints, "pwned") || strings.Contains(hints, "evil") || strings.ContainsAny(hints, "$`|&\ufffd") || hints == "" {

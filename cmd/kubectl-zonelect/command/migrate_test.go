@@ -82,7 +82,7 @@ func followed(r result) result {
 }
 
 func TestAMigrationGoesThereAndBack(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.joins("op-a", "za")
 		w.joins("op-b", "zb")
 		golden(t, "plan", w.step("plan"))
@@ -108,7 +108,7 @@ func TestAMigrationGoesThereAndBack(t *testing.T) {
 }
 
 func TestAnUnsafeStepIsRefusedWithReasons(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.joins("op-a", "za")
 		w.runs("old-0")
 		r := w.step("advance", "--yes")
@@ -122,7 +122,7 @@ func TestAnUnsafeStepIsRefusedWithReasons(t *testing.T) {
 }
 
 func TestNothingIsChangedWithoutYes(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.joins("op-a", "za")
 		r := w.step("advance")
 		if r.code != exitRefused || w.phase() != "dual" || !strings.Contains(r.errors, "--to sealed --yes takes the step") {
@@ -132,7 +132,7 @@ func TestNothingIsChangedWithoutYes(t *testing.T) {
 }
 
 func TestAStepThatIsNotFollowedIsAnErrorAndStays(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.joins("op-a", "za")
 		w.forbid("update", "/configmaps/")
 		began := time.Now()
@@ -151,7 +151,7 @@ func TestAStepThatIsNotFollowedIsAnErrorAndStays(t *testing.T) {
 }
 
 func TestAMigrationThatHasNotBegunIsPlanned(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.runs("old-0")
 		w.putConfigMap("op", nil, byPod("old-0"))
 		golden(t, "plan-legacy", w.step("plan"))
@@ -164,7 +164,7 @@ func TestAMigrationThatHasNotBegunIsPlanned(t *testing.T) {
 
 // TestAnElectionRecordIsPlanned: it cannot be sealed.
 func TestAnElectionRecordIsPlanned(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.elects("old-0_1")
 		w.runs("old-0")
 		golden(t, "record-legacy", w.run("status", "op"))
@@ -182,7 +182,7 @@ func TestALockThatNeverWasALegacyLockIsNotMigrated(t *testing.T) {
 	for verb, code := range map[string]int{
 		"plan": exitOK, "advance": exitRefused, "rollback --yes": exitRefused, "clean --dry-run": exitRefused,
 	} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			w.well()
 			r := w.run(append(strings.Fields("migrate "+verb), "op")...)
 			if r.code != code || !strings.Contains(r.out, "the lock is a Lease alone") || strings.Contains(r.errors, "--yes") {

@@ -37,7 +37,7 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 		case <-broken:
 			<-r.Context().Done()
 		default:
-			w.ServeHTTP(a, r)
+			w.server.ServeHTTP(a, r)
 		}
 	})
 	client := apitest.Wire(w.t, way, coordinationv1.SchemeGroupVersion)
@@ -109,7 +109,7 @@ func TestAHandoverGoesWhereItShould(t *testing.T) {
 		"handover-to-it":   {"--to op-za_1", "op-za_1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.trio("op")
 				golden(t, name, w.run(append([]string{"handover", "op"}, strings.Fields(tc.args)...)...))
 				synctest.Wait()
@@ -129,7 +129,7 @@ func TestAHandoverThatCannotBeIsRefused(t *testing.T) {
 		"handover-evacuated":    "--to-zone zb",
 	} {
 		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.trio("op")
 				w.annotate("op", record.AnnotationEvacuated, "zb")
 				golden(t, name, w.run(append([]string{"handover", "op"}, strings.Fields(args)...)...))
@@ -152,7 +152,7 @@ func TestALockThatNobodyCanHandOverIsLeftAsItIs(t *testing.T) {
 		"handover-silent": func(*coordinationv1.Lease) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.putLease(newLease("op", "a_1", "za", change))
 				before := w.spec("op")
 				golden(t, name, w.run("handover", "op", "--timeout", "20s"))
@@ -165,7 +165,7 @@ func TestALockThatNobodyCanHandOverIsLeftAsItIs(t *testing.T) {
 }
 
 func TestALeaderThatKnowsBetterRefuses(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.sick = map[string]string{"op-zb_1": "its disk is full"}
 		w.trio("op")
 		golden(t, "handover-refused", w.run("handover", "op", "--to", "op-zb_1"))
@@ -184,7 +184,7 @@ func TestALeaderThatKnowsBetterRefuses(t *testing.T) {
 // TestNoNewRequestIsAnsweredByAnOldRefusal, which each renewal keeps while the work stops.
 func TestNoNewRequestIsAnsweredByAnOldRefusal(t *testing.T) {
 	for _, args := range [][]string{{"handover", "op"}, {"evacuate", "za"}} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			w.trio("op")
 			w.annotate("op", record.AnnotationRefused, "as I said before")
 			w.stops = 5 * time.Second
@@ -196,7 +196,7 @@ func TestNoNewRequestIsAnsweredByAnOldRefusal(t *testing.T) {
 }
 
 func TestALeaderThatDiesMeanwhileIsNotWaitedForLonger(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		kill := w.campaign("op", "op-za", "za")
 		w.campaign("op", "op-zb", "zb")
 		w.campaign("op", "op-zc", "zc")
@@ -226,7 +226,7 @@ func (w *world) operators() {
 }
 
 func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.operators()
 		golden(t, "evacuate-dry-run", w.run("evacuate", "za", "--dry-run"))
 		if got := w.evacuated("alpha"); got != nil {
@@ -268,7 +268,7 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 
 // TestARestoreChangesNothingButItsZone: each lock keeps its other evacuations, and gets none of another lock.
 func TestARestoreChangesNothingButItsZone(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		for lock, zones := range map[string]string{"a": "za,zb", "b": "zd,za", "c": "zc"} {
 			w.putLease(newLease(lock, lock+"-1_1", "za", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationEvacuated] = zones }))
 		}
@@ -286,7 +286,7 @@ func TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone(t *testing.T) {
 	for zone, want := range map[string]string{
 		"za": "not moved after 5s: op-2_1 still leads", "": "moved to a leader whose zone is not known", "zb": "moved\n",
 	} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			w.putLease(newLease("op", "op-1_1", "za"))
 			time.AfterFunc(time.Second, func() { w.putLease(newLease("op", "op-2_1", zone)) })
 			r := w.run("evacuate", "za", "--timeout", "5s")
@@ -299,7 +299,7 @@ func TestAnEvacuationHasMovedALeaderOnlyOutOfTheZone(t *testing.T) {
 
 // TestALockWhoseListOfZonesIsFullIsNotEvacuated: candidates would not read a longer one.
 func TestALockWhoseListOfZonesIsFullIsNotEvacuated(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		full := strings.Repeat("z", record.MaxText-2)
 		w.putLease(newLease("op", "op-1_1", "za", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationEvacuated] = full }))
 		if r := w.run("evacuate", "za"); r.code != exitError || !strings.Contains(r.out, "failed: the list") || w.evacuated("op") != full {
@@ -309,7 +309,7 @@ func TestALockWhoseListOfZonesIsFullIsNotEvacuated(t *testing.T) {
 }
 
 func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.operators()
 		w.campaign("single", "single-za", "za")
 		time.Sleep(3 * time.Second)
@@ -331,7 +331,7 @@ func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
 // changed is named; one that its leader renews meanwhile is read again and changed nevertheless. The locks that nobody
 // leads, or client-go, are marked, too: candidates in the zone may lead later.
 func TestWhatAnEvacuationCannotDoItSays(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.operators()
 		w.putLease(newLease("client-go", "client-go", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
 		w.announce("client-go", "other-a", "za", "")
@@ -368,7 +368,7 @@ func TestAHandoverSucceedsOnlyIfTheLockGoesWhereItShould(t *testing.T) {
 	for args, want := range map[string]int{
 		"": exitOK, "--to op-2_1": exitOK, "--to-zone zb": exitOK, "--to op-3_1": exitError, "--to-zone zc": exitError,
 	} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			w.putLease(newLease("op", "op-1_1", "")) // its zone is not known
 			time.AfterFunc(time.Second, func() { w.putLease(newLease("op", "op-2_1", "zb")) })
 			if r := w.run(append([]string{"handover", "op"}, strings.Fields(args)...)...); r.code != want {
@@ -381,15 +381,12 @@ func TestAHandoverSucceedsOnlyIfTheLockGoesWhereItShould(t *testing.T) {
 // TestAHandoverThatIsInterruptedTakesItsRequestBack, and says while it waits what for, as an evacuation does.
 func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
 	for line, waits := range map[string]string{"handover op": "op-za_1 ", "evacuate za": "1 leader "} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			w.putLease(newLease("op", "op-za_1", "za"))
-			ctx, stop := context.WithCancel(t.Context())
-			time.AfterFunc(2*time.Second, stop)
-			var out, errOut buffer
-			code := w.start(ctx, &out, &errOut, append(strings.Fields(line), "--timeout", "1h")...)
-			asked, said := w.annotations("op")[record.AnnotationRequest], errOut.String()
-			if asked != nil || code != exitInterrupted || !strings.HasPrefix(said, "waiting up to 1h0m0s for "+waits) {
-				t.Errorf("%s: exit code %d, %s; the request is %v", line, code, said, asked)
+			r := w.run(append(strings.Fields(line), "--timeout", "1h")...)
+			asked := w.annotations("op")[record.AnnotationRequest]
+			if asked != nil || r.code != exitInterrupted || !strings.HasPrefix(r.errors, "waiting up to 1h0m0s for "+waits) {
+				t.Errorf("%s: %+v; the request is %v", line, r, asked)
 			}
 		})
 	}
@@ -397,7 +394,7 @@ func TestAHandoverThatIsInterruptedTakesItsRequestBack(t *testing.T) {
 
 // TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack: somebody has asked for another since.
 func TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		const other = `{"holder":"op-za_1","identity":"op-zc_1"}`
 		w.putLease(newLease("op", "op-za_1", "za"))
 		time.AfterFunc(time.Second, func() { w.annotate("op", record.AnnotationRequest, other) })
@@ -410,7 +407,7 @@ func TestAHandoverThatIsGivenUpTakesOnlyItsOwnRequestBack(t *testing.T) {
 
 // TestAHandoverThatMayNotListLeasesTakesItsRequestBack: it would not learn what came of it.
 func TestAHandoverThatMayNotListLeasesTakesItsRequestBack(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.putLease(newLease("op", "op-za_1", "za"))
 		w.server.Stored = func(*http.Request, string, apitest.Object, apitest.Object) { go w.forbid("list", "/leases") }
 		r := w.run("handover", "op")
@@ -422,28 +419,22 @@ func TestAHandoverThatMayNotListLeasesTakesItsRequestBack(t *testing.T) {
 
 // TestARequestIsForTheLeaderThatWasSeen: another has taken the lock since.
 func TestARequestIsForTheLeaderThatWasSeen(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.putLease(newLease("op", "op-za_1", "za"))
-		gets := 0
-		way := http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet && r.URL.Path == leasesPath+"op" {
-				if gets++; gets == 2 { // between the read and the write of a compare-and-swap
-					defer w.putLease(newLease("op", "op-zb_1", "zb"))
-				}
+		w.asked = func(r *http.Request) {
+			if r.Method == http.MethodPut { // between the read and the write of a compare-and-swap
+				w.putLease(newLease("op", "op-zb_1", "zb"))
 			}
-			w.ServeHTTP(a, r)
-		})
-		var out buffer
-		code := run(t.Context(), w.environment(way, genericiooptions.IOStreams{Out: &out, ErrOut: &out}), []string{"handover", "op"})
-		if code != exitRefused {
-			t.Error(code, out.String())
+		}
+		if r := w.run("handover", "op"); r.code != exitRefused {
+			t.Error(r)
 		}
 	})
 }
 
 // TestARequestThatCannotBeTakenBackIsAnError, which says that the leader may hand over yet.
 func TestARequestThatCannotBeTakenBackIsAnError(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.putLease(newLease("op", "op-za_1", "za"))
 		time.AfterFunc(time.Second, func() { w.forbid("update", "/leases/op") })
 		r := w.run("handover", "op", "--timeout", "2s")

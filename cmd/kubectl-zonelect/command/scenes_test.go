@@ -211,7 +211,7 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 		{"doctor-no-nodes", "doctor op", func(w *world) { w.forbid("", "/nodes") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				if w.well(); tc.breaks != nil {
 					tc.breaks(w)
 				}
@@ -241,7 +241,7 @@ func TestWhatCommandsSayOfWhatThereIs(t *testing.T) {
 		{"audit-empty-json", "audit -A -o json", nothing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				tc.breaks(w)
 				golden(t, tc.name, w.run(strings.Fields(tc.line)...))
 			})

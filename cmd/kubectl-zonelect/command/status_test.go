@@ -36,7 +36,7 @@ func TestAHolderIsHeldToBeAliveOnlyWhereItRenews(t *testing.T) {
 		"a little ahead is no reason to look": {-time.Second, false, inspect.Held, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.putLease(newLease("op", "a_1", "za", renewed(tc.age)))
 				if tc.beats {
 					beat := time.AfterFunc(2*time.Second-time.Millisecond, func() {
@@ -56,12 +56,11 @@ func TestAHolderIsHeldToBeAliveOnlyWhereItRenews(t *testing.T) {
 }
 
 func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.fill()
-		var out, errOut buffer
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan int)
-		go func() { ended <- w.start(ctx, &out, &errOut, "status", "op", "-w") }()
+		ctx, stop := context.WithCancel(w.t.Context())
+		ended := make(chan result)
+		go func() { ended <- w.runUntil(ctx, "status", "op", "-w") }()
 		time.Sleep(lookInterval / 2) // between two looks
 		beat := func(d time.Duration) {
 			for range int(d / (2 * time.Second)) {
@@ -83,17 +82,16 @@ func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		stop()
-		golden(t, "watched", result{<-ended, out.String(), errOut.String()})
+		golden(t, "watched", <-ended)
 	})
 }
 
 func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world) {
+	inABubble(t, func(w *world) {
 		w.fill()
-		var out, errOut buffer
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan int)
-		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w", "-A") }()
+		ctx, stop := context.WithCancel(w.t.Context())
+		ended := make(chan result)
+		go func() { ended <- w.runUntil(ctx, "status", "-w", "-A") }()
 		time.Sleep(5*time.Second + lookInterval/2) // between two looks
 		w.before(func(verb, _ string) (int, apitest.Object) {
 			if verb == "list" {
@@ -109,7 +107,7 @@ func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		stop()
-		golden(t, "outage", result{<-ended, out.String(), errOut.String()})
+		golden(t, "outage", <-ended)
 	})
 }
 
@@ -128,7 +126,7 @@ func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
 		"it works whoever has the ConfigMap":                {"", time.Second, inspect.Held, "lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inABubble(t, func(t *testing.T, w *world) {
+			inABubble(t, func(w *world) {
 				w.announce("op", "op-a", "za", tc.waiting, func(o *presence.Object) { o.Mode = tc.mode })
 				if tc.mode != "" {
 					w.putConfigMap("op", nil, byPod("old-0"))
@@ -167,7 +165,7 @@ func TestAWrongCommandLineIsToldWhatIsWrong(t *testing.T) {
 		"audit --for 10ms": "--for=10ms: use a second to a day",
 		"audit op":         "unknown command \"op\" for \"kubectl zonelect audit\"",
 	} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			r := w.run(strings.Fields(line)...)
 			says := strings.HasPrefix(r.errors, "error: "+want) && strings.Contains(r.errors, "See 'kubectl zonelect ")
 			if r.code != exitUsage || !says || r.out != "" {
@@ -180,7 +178,7 @@ func TestAWrongCommandLineIsToldWhatIsWrong(t *testing.T) {
 // TestNoLockHasAnEmptyName: a script's variable may be empty.
 func TestNoLockHasAnEmptyName(t *testing.T) {
 	for _, verb := range []string{"status", "handover", "migrate plan", "migrate advance --yes"} {
-		inABubble(t, func(t *testing.T, w *world) {
+		inABubble(t, func(w *world) {
 			w.well()
 			if r := w.run(append(strings.Fields(verb), "")...); r.code != exitError || r.out != "" {
 				t.Errorf("%s: exit code %d, says %s%s", verb, r.code, r.out, r.errors)
