@@ -72,13 +72,13 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 			s.follows(migrate.Dual)
 			term := s.leading()
 
-			failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "order")
+			failed := s.refuses(s.Advance, forced, "order")
 			if !strings.Contains(failed[0].ToDo, "cannot be sealed") {
 				t.Errorf("it says to do %q", failed[0].ToDo)
 			}
 			s.refuses(s.Advance, migrate.Options{To: migrate.Sealed, Acknowledge: all}, "order")
 			s.refuses(s.Clean, migrate.Options{}, "no-way-back")
-			s.goes(s.Clean, migrate.Clean, "no-way-back")
+			s.cleans()
 			s.goes(s.Rollback, migrate.Dual)
 			if now := s.leading(); len(now) != 1 || now[0] != term[0] {
 				t.Errorf("%v led, now %v do", term, now)
@@ -108,7 +108,7 @@ func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 	const kind = annotation.Endpoints
 	scenario(t, func(s *stage) {
 		s.joinsTwin("a", kind)
-		s.goes(s.Clean, migrate.Clean, "no-way-back")
+		s.cleans()
 		s.every(2*time.Second, func() { s.elects(kind, "L") })
 		if r := s.report(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "held by L, though the phase is clean") {
 			s.T.Errorf("the problems are %q", r.Problems)
@@ -120,7 +120,7 @@ func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 		s.wants(0)
 		s.runs("L")
 		time.Sleep(16 * time.Second)
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "record", "leader")
+		s.refuses(s.Clean, forced, "record", "leader")
 		s.goes(s.Rollback, migrate.Legacy) // no other candidate leads
 	})
 }
@@ -133,12 +133,12 @@ func TestTheStepOutOfDualWaitsForTheRecord(t *testing.T) {
 		s.lies("a", "dual")
 		s.annotates(leasePath, "zonelect.dev/legacy-lock", "annotation/endpoints/lock")
 		s.runs("old")
-		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
+		failed := s.refuses(s.Rollback, forced, "record")
 		if !strings.Contains(failed[0].ToDo, "wait until a has the record too") {
 			s.T.Errorf("it says to do %q", failed[0].ToDo)
 		}
 		s.denied = []string{"get /endpoints"}
-		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "record")
+		s.refuses(s.Rollback, forced, "record")
 	})
 }
 
@@ -150,7 +150,7 @@ func TestAnElectionRecordThatWasSealedByHandIsSetRight(t *testing.T) {
 			s.T.Errorf("the plan is %+v, %v", p, err)
 		}
 		s.stalls(time.Second, "rolled back to dual")
-		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, "order")
+		s.refuses(s.Clean, forced, "order")
 		s.goes(s.Rollback, migrate.Dual)
 	})
 }
@@ -161,6 +161,6 @@ func TestACandidateWithoutAPodCountsAsLongAsItRenews(t *testing.T) {
 		s.joinsTwin("a", annotation.Endpoints, func(c *twin.Config) { c.Pod = ownerref.Owner{} })
 		s.server.Delete(podsPath + "a")
 		s.wants(1)
-		s.goes(s.Clean, migrate.Clean, "no-way-back")
+		s.cleans()
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
-	"github.com/zonelect/zonelect/migrate"
 )
 
 // elected is an object with an election record.
@@ -38,8 +37,8 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 		"the seal is gone": {func(s *stage) { s.lies("a", "sealed") }, []string{"sealed ConfigMap is gone"}},
 		"a legacy leader after the seal": {func(s *stage) {
 			s.joins("a")
-			s.goes(s.Advance, migrate.Sealed)
-			s.goes(s.Clean, migrate.Clean, "no-way-back")
+			s.seals()
+			s.cleans()
 			s.runs("old")
 			s.holds("old")
 		}, []string{"legacy pod old/uid-old holds the ConfigMap, though the phase is clean"}},
@@ -111,6 +110,6 @@ func TestTheLeaseSaysWhichConfigMapItIsFor(t *testing.T) {
 		if c := s.report().Legacy; c.Object != "configmap/old-lock" || c.Kind != ownerref.Shield {
 			s.T.Errorf("the ConfigMap: %+v", c)
 		}
-		s.goes(s.Advance, migrate.Sealed)
+		s.seals()
 	})
 }

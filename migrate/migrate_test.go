@@ -37,7 +37,7 @@ func TestThereAndBackAgain(t *testing.T) {
 			t.Fatalf("%v lead", term)
 		}
 
-		s.goes(s.Advance, migrate.Sealed)
+		s.seals()
 		s.goes(s.Rollback, migrate.Dual)
 		if of := s.report().Legacy.ConfigMap.Presences; len(of) != 2 {
 			t.Errorf("given back to %v", of)
@@ -59,9 +59,9 @@ func TestThereAndBackAgain(t *testing.T) {
 		s.vanishes("old-2")
 		s.follows(migrate.Dual)
 
-		s.goes(s.Advance, migrate.Sealed)
+		s.seals()
 		s.refuses(s.Clean, migrate.Options{}, "no-way-back")
-		s.goes(s.Clean, migrate.Clean, "no-way-back")
+		s.cleans()
 		s.wants(1)
 		s.goes(s.Rollback, migrate.Dual)
 		if r := s.report(); r.Step != 8 {
@@ -79,7 +79,7 @@ func TestAStepWritesOneAnnotation(t *testing.T) {
 		if !good || len(s.wrote) != 0 || s.report().Phase != migrate.Dual {
 			s.T.Errorf("a dry run: got %+v, %v; wrote %v", out, err, s.wrote)
 		}
-		s.goes(s.Advance, migrate.Sealed)
+		s.seals()
 		if !slices.Equal(s.wrote, []string{"PUT " + leasePath}) {
 			s.T.Errorf("wrote %v", s.wrote)
 		}
@@ -96,7 +96,7 @@ func TestTheLeadersRenewalsDoNotStopAStep(t *testing.T) {
 				s.server.Change(leasePath, func(apitest.Object) {})
 			}
 		}
-		s.goes(s.Advance, migrate.Sealed)
+		s.seals()
 		if n != 4 {
 			s.T.Errorf("%d writes", n)
 		}
@@ -168,7 +168,7 @@ func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
 func TestAwaitWaitsUntilTheLeaseSaysThePhaseToo(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
-		s.goes(s.Advance, migrate.Sealed)
+		s.seals()
 		end := time.Now().Add(3 * time.Second)
 		s.server.Mu.Lock()
 		s.server.Before = func(verb, path string) (int, apitest.Object) {
@@ -195,12 +195,12 @@ func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
 		s.joins("a")
 		s.follows(migrate.Dual)
 		s.server.Change(mapPath, func(o apitest.Object) { o["metadata"].(apitest.Object)["finalizers"] = []any{"example.com/hold"} })
-		s.goes(s.Advance, migrate.Sealed)
-		_, err := s.Clean(s.T.Context(), migrate.Options{Acknowledge: []string{"no-way-back"}})
+		s.seals()
+		_, err := s.Clean(s.T.Context(), forGood)
 		must(s.T, err)
 		s.stalls(time.Minute, hold)
 		s.wants(1)
-		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap")
+		failed := s.refuses(s.Rollback, forced, "configmap")
 		if !strings.Contains(failed[0].Detail, hold) {
 			s.T.Errorf("it says %q", failed[0].Detail)
 		}
@@ -224,7 +224,7 @@ func TestNothingIsFollowedBeforeItIsDone(t *testing.T) {
 	for phase, want := range map[string]string{"legacy": "left to legacy pods", "dual": "an armed shield", "clean": "gone"} {
 		scenario(t, func(s *stage) {
 			a := s.joins("a")
-			s.goes(s.Advance, migrate.Sealed)
+			s.seals()
 			s.leaves(a)
 			s.phase(phase, "3")
 			s.stalls(time.Minute, "sealed, not yet "+want)
@@ -258,9 +258,9 @@ func TestThePlanSaysWhatTheNextStepDoesAndWhetherItCouldBeTaken(t *testing.T) {
 			}
 			switch phase {
 			case migrate.Dual:
-				s.goes(s.Advance, migrate.Sealed)
+				s.seals()
 			case migrate.Sealed:
-				s.goes(s.Clean, migrate.Clean, "no-way-back")
+				s.cleans()
 			}
 		}
 	})

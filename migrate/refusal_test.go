@@ -26,12 +26,17 @@ var all = []string{
 	"legacy-pods", "selector", "no-way-back",
 }
 
+var (
+	forced  = migrate.Options{Acknowledge: all}
+	forGood = migrate.Options{Acknowledge: []string{"no-way-back"}}
+)
+
 func TestWithoutAPhaseOnRecordThereIsNoStep(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.runs("old")
 		s.holds("old")
 		for _, by := range []mover{s.Advance, s.Rollback, s.Clean} {
-			failed := s.refuses(by, migrate.Options{Acknowledge: all}, "order")
+			failed := s.refuses(by, forced, "order")
 			if !strings.Contains(failed[0].ToDo, "mode auto") {
 				s.T.Errorf("it says to do %q", failed[0].ToDo)
 			}
@@ -51,8 +56,8 @@ func TestStepsAreTakenOneAtATime(t *testing.T) {
 		} {
 			s.refuses(o.by, migrate.Options{To: o.to, Acknowledge: all}, "order")
 		}
-		s.goes(s.Advance, migrate.Sealed)
-		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "order")
+		s.seals()
+		s.refuses(s.Advance, forced, "order")
 	})
 }
 
@@ -95,7 +100,7 @@ func TestAStepIsRefusedOnGroundsThatNobodyMayAcknowledge(t *testing.T) {
 		}, "leader", "does not take part"},
 		"a deleted Lease": {func(s *stage) mover {
 			a := s.joins("a")
-			s.goes(s.Advance, migrate.Sealed)
+			s.seals()
 			s.leaves(a)
 			s.server.Delete(leasePath)
 			return s.Rollback
@@ -148,7 +153,7 @@ func TestAStepIsRefusedOnGroundsThatNobodyMayAcknowledge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				failed := s.refuses(tc.do(s), migrate.Options{Acknowledge: all}, strings.Fields(tc.checks)...)
+				failed := s.refuses(tc.do(s), forced, strings.Fields(tc.checks)...)
 				if last := failed[len(failed)-1]; !strings.Contains(last.Detail+last.ToDo, tc.says) {
 					s.T.Errorf("it says %+v", last)
 				}
@@ -172,7 +177,7 @@ func TestCandidatesThatDoNotGoBeyondDualAreNotLeftBehind(t *testing.T) {
 	dual := func(c *shield.Config) { c.Mode = multilock.Dual }
 	scenario(t, func(s *stage) {
 		s.joins("a", dual)
-		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, "candidates")
+		s.refuses(s.Advance, forced, "candidates")
 		s.joins("b")
 		s.refuses(s.Advance, migrate.Options{}, "candidates")
 	})
@@ -208,7 +213,7 @@ func TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard(t *testing.T) {
 			heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "heart"}}
 			s.server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", heart)
 		})
-		s.goes(s.Advance, migrate.Sealed)
+		s.seals()
 	})
 }
 
@@ -217,13 +222,13 @@ func TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard(t *testing.T) {
 func TestFromCleanThereIsNoWayBackUnderALegacyLeader(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
-		s.goes(s.Advance, migrate.Sealed)
-		s.goes(s.Clean, migrate.Clean, "no-way-back")
+		s.seals()
+		s.cleans()
 		s.runs("old")
 		s.refuses(s.Rollback, migrate.Options{}, "legacy-pods")
 		s.holds("old")
 		time.Sleep(time.Second) // the leader's term ends
-		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, "configmap", "leader")
+		s.refuses(s.Rollback, forced, "configmap", "leader")
 		s.vanishes("old")
 		time.Sleep(15 * time.Second) // its term has ended
 		s.goes(s.Rollback, migrate.Dual)

@@ -54,14 +54,14 @@ func TestM9AMismatchOutlivesThePodThatShowedIt(t *testing.T) {
 		right := s.with("app in (op, op-before)")
 		s.refuses(right.Advance, migrate.Options{}, "legacy-pods")
 		s.goes(s.Advance, migrate.Sealed, "selector")
-		s.refuses(s.Clean, migrate.Options{Acknowledge: []string{"no-way-back"}}, "selector")
+		s.refuses(s.Clean, forGood, "selector")
 		s.refuses(right.Clean, migrate.Options{}, "no-way-back", "legacy-pods")
 
 		s.leaves(b)
 		s.server.Delete(leasePath) // by hand: the shield still says who held the lock
 		s.joins("c")
 		s.follows(migrate.Sealed)
-		s.refuses(s.Clean, migrate.Options{Acknowledge: []string{"no-way-back"}}, "selector")
+		s.refuses(s.Clean, forGood, "selector")
 		s.vanishes("old-follower")
 		s.goes(right.Clean, migrate.Clean, "no-way-back", "selector") // with the Lease its labels are gone
 	})
@@ -94,7 +94,7 @@ func TestM9TheSelectorMatchesTheHolderOfARecord(t *testing.T) {
 			time.Sleep(16 * time.Second)
 			s.follows(migrate.Dual)
 			if !match {
-				s.refuses(s.Clean, migrate.Options{Acknowledge: []string{"no-way-back"}}, "selector")
+				s.refuses(s.Clean, forGood, "selector")
 			}
 			s.goes(s.Clean, migrate.Clean, map[bool][]string{true: {"no-way-back"}, false: {"no-way-back", "selector"}}[match]...)
 		})

@@ -251,6 +251,17 @@ func (s *stage) goes(by mover, to migrate.Phase, acknowledge ...string) {
 	s.follows(to)
 }
 
+// seals and cleans take the steps forward with nothing in the way.
+func (s *stage) seals() {
+	s.T.Helper()
+	s.goes(s.Advance, migrate.Sealed)
+}
+
+func (s *stage) cleans() {
+	s.T.Helper()
+	s.goes(s.Clean, migrate.Clean, "no-way-back")
+}
+
 // refuses checks that a step is refused for these checks, in order, and that the phase
 // stays.
 func (s *stage) refuses(by mover, o migrate.Options, names ...string) []migrate.Check {

@@ -36,6 +36,9 @@ func TestNewLegacyPodsListsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// ofAnother gives a pod the label of another operator.
+func ofAnother(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} }
+
 func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	w := newWorld(t)
 	c := w.legacyPods(0)
@@ -44,7 +47,7 @@ func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	w.pod("old-1", "n1")
 	w.pod("old-2", "n1", terminating)
 	w.pod("pending", "", phase(corev1.PodPending, ""), containers())
-	w.pod("stranger", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} })
+	w.pod("stranger", "n1", ofAnother)
 	got := w.counts(c, 0, "[old-1 old-2 pending] []")
 	if p := got.Standing[1]; p.Pod != podOf("old-2") || p.Node != "n1" || p.Verdict.State != Terminating {
 		t.Errorf("says of one %+v", p)
@@ -123,7 +126,6 @@ func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
 }
 
 func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
-	strange := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} }
 	for name, tc := range map[string]struct {
 		set   func(*world)
 		want  string
@@ -131,10 +133,10 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 	}{
 		"gone":                  {func(*world) {}, "[] []", ""},
 		"another has its name":  {func(w *world) { w.pod("old", "n1", uid("another")) }, "[old] []", ""},
-		"... and no label":      {func(w *world) { w.pod("old", "n1", uid("another"), strange) }, "[] []", ""},
+		"... and no label":      {func(w *world) { w.pod("old", "n1", uid("another"), ofAnother) }, "[] []", ""},
 		"terminating":           {func(w *world) { w.pod("old", "n1", terminating) }, "[old] []", ""},
-		"selected by no one":    {func(w *world) { w.pod("old", "n1", strange) }, "", `selector "app=op" does not match`},
-		"... not even at last":  {func(w *world) { w.pod("old", "n1", strange, terminating) }, "", `pod old/uid-old is or was`},
+		"selected by no one":    {func(w *world) { w.pod("old", "n1", ofAnother) }, "", `selector "app=op" does not match`},
+		"... not even at last":  {func(w *world) { w.pod("old", "n1", ofAnother, terminating) }, "", `pod old/uid-old is or was`},
 		"it has a presence now": {func(w *world) { w.candidate("old") }, "[old] []", ""},
 	} {
 		for _, how := range []string{"owner", "seen"} {
@@ -190,7 +192,7 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.pod("old", "n1")
-			w.pod("stranger", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} })
+			w.pod("stranger", "n1", ofAnother)
 			for _, set := range tc.set {
 				set(w)
 			}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks"
 )
 
 const (
@@ -225,21 +224,5 @@ func TestTheWatchTellsEveryStepInOrder(t *testing.T) {
 	want := "[absent 102 false legacy 103 false absent 104 false shield 105 false shield 106 false]"
 	if !errors.Is(err, stop) || fmt.Sprint(seen) != want {
 		t.Errorf("saw %v, %v\nwant %s", seen, err, want)
-	}
-}
-
-// TestAMissingPermissionToReadIsNamed: the verb and the resource, in words to act on.
-func TestAMissingPermissionToReadIsNamed(t *testing.T) {
-	for verb, do := range map[string]func(*ConfigMap) error{
-		"get":   func(m *ConfigMap) error { _, err := m.Read(t.Context()); return err },
-		"watch": func(m *ConfigMap) error { return m.Watch(t.Context(), 1, nil, nil) },
-	} {
-		server, m := newMap(t)
-		server.Before = apitest.Forbidden
-		err := do(m)
-		want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb)
-		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", verb, err, want)
-		}
 	}
 }
