@@ -124,7 +124,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	}
 	fs.Var(o.named(durations), "leader-elect-timing", "Sets the next three flags by name: default, "+
 		"patient (60s, 54s, 6s: a leader outlives an API outage of 45s) or fast (3s, 2.5s, 0.5s, for a Lease that no client-go "+
-		"candidate shares). A flag that is given wins over the name.")
+		"candidate shares). Any of the three that is given wins.")
 	fs.Var(durations[0].flag(), "leader-elect-lease-duration",
 		"How long other replicas wait for a silent leader before they take the Lease. Whole seconds.")
 	fs.Var(durations[1].flag(), "leader-elect-renew-deadline", "How long the leader keeps working without an acknowledged renewal. "+
