@@ -5,6 +5,7 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"slices"
@@ -116,6 +117,23 @@ func TestAfterASlowDialASilentOneIsJoinedWithinHalfAnAttemptTimeout(t *testing.T
 			}
 		}
 	})
+}
+
+// TestTheAddressThatAnsweredLastProvesTheServersName: its certificate need not have an address.
+func TestTheAddressThatAnsweredLastProvesTheServersName(t *testing.T) {
+	d := (&network{}).dialer(Options{})
+	near, far := net.Pipe()
+	d.auth.TLS.NextProtos = []string{"http/1.1"}
+	d.auth.DialHolder.Dial = func(context.Context, string, string) (net.Conn, error) { return near, nil }
+	go d.try(t.Context(), "tcp", "name:1", "10.0.0.1:1", true, time.Minute, make(chan dialed, 1))
+	name := ""
+	_ = tls.Server(far, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		name = hello.ServerName
+		return nil, errNoName
+	}}).Handshake()
+	if name != "name" {
+		t.Errorf("it is to prove that it is %q", name)
+	}
 }
 
 // TestTheAddressThatAnsweredLastIsDialedIfTheNameDoesNotResolve, whether that is said or not.
