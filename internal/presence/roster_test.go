@@ -99,10 +99,11 @@ func TestARosterListsOutOfTheCache(t *testing.T) {
 	})
 }
 
+// TestARosterThatMissedSomethingListsAgain, and forgets who has gone meanwhile.
 func TestARosterThatMissedSomethingListsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, sent := newServer(t)
-		ensured(t, client, objectOf("a"))
+		a := ensured(t, client, objectOf("a"))
 		r := newRoster(client)
 		server.Before = func(verb, _ string) (int, apitest.Object) {
 			*sent = append(*sent, verb)
@@ -111,10 +112,13 @@ func TestARosterThatMissedSomethingListsAgain(t *testing.T) {
 			}
 			return 0, nil
 		}
-		for range 2 {
-			if err := r.follow(t.Context(), 0, func([]Object, uint64) {}); !errors.Is(err, locks.ErrVersionExpired) {
-				t.Errorf("it ended with %v", err)
+		for _, want := range []int{1, 0} {
+			known := -1
+			err := r.follow(t.Context(), 0, func(those []Object, _ uint64) { known = len(those) })
+			if !errors.Is(err, locks.ErrVersionExpired) || known != want {
+				t.Errorf("it ended with %v, and knew %d, want %d", err, known, want)
 			}
+			server.Delete(all + "/" + a.Name)
 		}
 		if want := []string{"list", "watch", "list", "watch"}; !slices.Equal((*sent)[2:], want) {
 			t.Errorf("sent %q, want %q", (*sent)[2:], want)
