@@ -102,8 +102,8 @@ func (e Election) Lasts() time.Duration {
 
 // Silent reports whether the wall clock says that the holder of the Lease no longer renews it.
 func (e Election) Silent(now time.Time) bool {
-	s := e.Snapshot()
-	return s.Record.Holder != "" && now.Sub(s.Record.RenewTime) > e.Lasts()
+	r := e.Snapshot().Record
+	return r.Holder != "" && now.Sub(r.RenewTime) > e.Lasts()
 }
 
 // doubtful reports whether that, or a time in the future, says that the holder does not renew the
@@ -119,8 +119,7 @@ func (e Election) State(now time.Time) (state State, note string) {
 	if e.Lease == nil {
 		return Absent, ""
 	}
-	s, watched := e.Snapshot(), e.Watched
-	r := s.Record
+	r, watched := e.Snapshot().Record, e.Watched
 	if r.Holder == "" {
 		return stateOfEmpty(r.Details.Token, r.Details.Released)
 	}
@@ -132,7 +131,7 @@ func (e Election) State(now time.Time) (state State, note string) {
 	switch {
 	case watched.Renewed:
 		return Held, ""
-	case watched.For > 0 && lasts > 0 && watched.For >= lasts:
+	case lasts > 0 && watched.For >= lasts:
 		return Expired, seen + ", which is as long as the lease lasts: any candidate may take it, and none did"
 	case !e.doubtful(now):
 		return Held, ""

@@ -71,6 +71,11 @@ func TestThePresenceOfACandidateInModeLeaseSaysWhatItWaitsFor(t *testing.T) {
 		if o := presenceOf(s, "a"); !strings.Contains(o.Waiting, "dual") {
 			t.Errorf("it waits for %q", o.Waiting)
 		}
+		s.Phase("sealed", 2)
+		a.Leads()
+		if o := presenceOf(s, "a"); o.Waiting != "" {
+			t.Errorf("it leads, and waits for %q", o.Waiting)
+		}
 	})
 }
 

@@ -86,6 +86,16 @@ func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 	})
 }
 
+// TestWatchingCallsNoHolderAliveThatItHasNotSeenRenew.
+func TestWatchingCallsNoHolderAliveThatItHasNotSeenRenew(t *testing.T) {
+	inABubble(t, func(w *world) {
+		w.putLease(newLease("op", "a_1", "za", renewed(time.Minute)))
+		if r := w.runFor(time.Minute, "status", "op", "-w"); strings.Contains(r.out, string(inspect.Held)) {
+			t.Error(r.out)
+		}
+	})
+}
+
 func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
 	inABubble(t, func(w *world) {
 		w.fill()

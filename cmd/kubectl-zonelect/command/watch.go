@@ -65,10 +65,10 @@ func (s *statusCommand) tellChanges(known map[types.NamespacedName]*watchedLock,
 			k = &watchedLock{at: time.Now()}
 			known[e.NamespacedName] = k
 		} else if e.RenewedSince(k.lock) {
-			k.at = time.Now()
+			k.at, k.lock.Watched.Renewed = time.Now(), true
 		}
 		e.Watched.For = time.Since(k.at)
-		e.Watched.Renewed = k.lock.Lease != nil && e.Watched.For < max(e.Lasts(), lookInterval)
+		e.Watched.Renewed = k.lock.Watched.Renewed && e.Watched.For < max(e.Lasts(), lookInterval)
 		k.lock = e
 		k.says = s.tellChange(e, k.says)
 	}

@@ -97,18 +97,25 @@ func TestTheEnvironmentSetsWhatTheFlagsDoNot(t *testing.T) {
 	}
 }
 
-// TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy, after a LeaseDuration.
+// TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy, after a LeaseDuration. One that runs a command does not.
 func TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy(t *testing.T) {
-	b, said := newBench(t, ""), make(chan bool, 99)
-	b.options.command, b.options.address = nil, free()
-	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 200e6, Exclusive: true}
-	b.server.Stored = func(_ *http.Request, _ string, _, after apitest.Object) {
-		if strings.Contains(string(apitest.Marshal(after)), "no program has asked for 2s") {
-			said <- true
+	said := make(chan string, 99)
+	for i, role := range []string{"", roleObey} {
+		b, lasts := newBench(t, role), time.Duration(2-i)*time.Second
+		if b.options.address = free(); role == "" {
+			b.options.command = nil
 		}
+		b.options.Timing = election.Timing{LeaseDuration: lasts, RenewDeadline: lasts / 2, RenewInterval: lasts / 10, Exclusive: true}
+		b.server.Stored = func(_ *http.Request, _ string, _, after apitest.Object) {
+			if strings.Contains(string(apitest.Marshal(after)), "no program has asked for") {
+				said <- role
+			}
+		}
+		b.run()
 	}
-	b.run()
-	<-said
+	if role := <-said; role != "" {
+		t.Errorf("a replica whose command is there to %s says so", role)
+	}
 }
 
 // TestATakenPortIsAnErrorThatNamesTheFlag.
