@@ -247,6 +247,9 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	if err := fs.Parse([]string{"--leader-elect-legacy-grace=0"}); err != nil || o.Legacy.Grace >= 0 {
 		t.Errorf("a grace of zero turns into %v, want never: %v", o.Legacy.Grace, err)
 	}
+	if o.AddFlags(pflag.NewFlagSet("op", pflag.ContinueOnError)); o.Legacy.Grace >= 0 {
+		t.Errorf("flags that nobody gave turn never into %v", o.Legacy.Grace)
+	}
 	if err := fs.Parse([]string{"--leader-elect"}); err != nil || o.Disabled {
 		t.Errorf("--leader-elect alone: disabled %v, %v", o.Disabled, err)
 	}

@@ -112,6 +112,12 @@ func TestAProcessKnowsItself(t *testing.T) {
 			identity: `^pod-1_123_[0-9a-f]{8}$`,
 			logs:     []string{"set POD_NAMESPACE"},
 		},
+		"pod whose UID alone is named": {
+			env:      map[string]string{envInCluster: "10.0.0.1", envPodUID: "123", envNamespace: "ns-1", envNode: "node-1"},
+			want:     Self{PodName: "host-1", PodUID: "123", Namespace: "ns-1", Node: "node-1"},
+			identity: `^host-1_123_[0-9a-f]{8}$`,
+			logs:     []string{"the pod's name is not known"},
+		},
 		"outside a cluster": {
 			env:      map[string]string{"KUBECONFIG": writeFile(t, kubeconfigText)},
 			want:     Self{Namespace: "team"},
