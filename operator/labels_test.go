@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
@@ -29,7 +31,10 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, o := inPod(t)
 			o.Labels = map[string]string{"team": "a"}
-			tc.set(&o)
+			if tc.set(&o); o.Legacy.ResourceLock != "" { // which exists, and has no labels
+				meta := metav1.ObjectMeta{Namespace: "ns", Name: "op", UID: "old"}
+				server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: meta})
+			}
 			seen := make(chan string, 100)
 			server.Stored = func(_ *http.Request, where string, _, after apitest.Object) {
 				labels, _ := after["metadata"].(apitest.Object)["labels"].(apitest.Object)
