@@ -20,18 +20,20 @@ import (
 
 // TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses: policies often demand a label.
 func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
+	const twin = "configmapsleases"
 	for name, tc := range map[string]struct {
-		set     func(*Options)
-		creates []string // beginnings of the names of what is created, and labels of our own on it
+		lock   string
+		exists bool     // the ConfigMap, without labels
+		writes []string // beginnings of the names of what is written, and labels of our own on it
 	}{
-		"a Lease": {func(*Options) {}, []string{"leases/op ", "leases/op.op-1.", "zonelect.dev/lock:op"}},
-		"a ConfigMap, too": {func(o *Options) { o.Legacy.ResourceLock = "configmapsleases" },
-			[]string{"leases/op ", "leases/op.op-1.", "configmaps/op "}},
+		"a Lease":                 {"", false, []string{"leases/op ", "leases/op.op-1.", "zonelect.dev/lock:op"}},
+		"a ConfigMap, too":        {twin, false, []string{"leases/op ", "leases/op.op-1.", "configmaps/op "}},
+		"a ConfigMap that exists": {twin, true, []string{"configmaps/op "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, o := inPod(t)
-			o.Labels = map[string]string{"team": "a"}
-			if tc.set(&o); o.Legacy.ResourceLock != "" { // which exists, and has no labels
+			o.Labels, o.Legacy.ResourceLock = map[string]string{"team": "a"}, tc.lock
+			if tc.exists {
 				meta := metav1.ObjectMeta{Namespace: "ns", Name: "op", UID: "old"}
 				server.Put("/api/v1/namespaces/ns/configmaps/op", &corev1.ConfigMap{ObjectMeta: meta})
 			}
@@ -50,7 +52,7 @@ func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
 			must(t, Run(t.Context(), "op", func(context.Context, election.Term) error {
 				for all := ""; ; all += <-seen {
 					missing := 0
-					for _, one := range tc.creates {
+					for _, one := range tc.writes {
 						if !strings.Contains(all, one) {
 							missing++
 						}

@@ -28,7 +28,7 @@ var ceiling = map[string]int{
 	"lines of code":         19451, // without comments and blanks
 	"lines of tests":        44011,
 	"tokens of code":        146138,
-	"tokens of tests":       377662,
+	"tokens of tests":       377747,
 	"words of Markdown":     28001,
 	"direct requirements":   9,   // of the root module
 	"exported names":        198, // of the root module, without fields

@@ -150,7 +150,7 @@ func TestASecondLookThatFailsIsAnError(t *testing.T) {
 	inABubble(t, func(w *world) {
 		w.elected("ns", "op")
 		time.AfterFunc(time.Second, func() { w.forbid("list", "/leases") })
-		if r := w.run("audit"); r.code != exitError {
+		if r := w.run("audit"); r.code != exitError || !strings.Contains(r.errors, "zonelect-audit") {
 			t.Error(r)
 		}
 	})

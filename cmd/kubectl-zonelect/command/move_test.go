@@ -255,9 +255,13 @@ func TestAZoneIsEvacuatedAndRestored(t *testing.T) {
 		if got := w.leader("alpha") + " " + w.leader("beta"); got != "alpha-zb_1 beta-zb_1" {
 			t.Errorf("afterwards lead %s", got)
 		}
+		w.run("evacuate", "zc", "--until", "2h")
+		if got := w.evacuated("alpha"); got != "zc=2000-01-01T02:11:10Z" {
+			t.Errorf("evacuated again, until a time, is %v", got)
+		}
 		w.run("evacuate", "zc")
 		if got := w.evacuated("alpha"); got != "zc" {
-			t.Error(got)
+			t.Errorf("evacuated again, without an end, is %v", got)
 		}
 		w.run("restore", "zc")
 		if got := w.evacuated("alpha"); got != nil {

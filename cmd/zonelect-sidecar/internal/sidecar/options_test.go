@@ -107,7 +107,7 @@ func TestAReplicaWhoseProgramDoesNotAskSaysThatItIsUnhealthy(t *testing.T) {
 		}
 		b.options.Timing = election.Timing{LeaseDuration: lasts, RenewDeadline: lasts / 2, RenewInterval: lasts / 10, Exclusive: true}
 		b.server.Stored = func(_ *http.Request, _ string, _, after apitest.Object) {
-			if strings.Contains(string(apitest.Marshal(after)), "no program has asked for") {
+			if strings.Contains(string(apitest.Marshal(after)), "no program has asked for "+lasts.String()) {
 				said <- role
 			}
 		}
